@@ -1,0 +1,49 @@
+"""The query model: what a query means, with no word on how it runs."""
+
+from watersmeet.query.duration import format_duration, parse_duration
+from watersmeet.query.expression import ANSWER_TIME, ColumnRef, Expr, column_expr
+from watersmeet.query.join_graph import Attribute, AttributeClass, JoinGraph
+from watersmeet.query.query import MAX_INPUTS, Aggregate, Input, Output, Pipeline, Query
+from watersmeet.query.stream import Column, Connector, Sink, Stream
+from watersmeet.query.window import (
+    BEGINNING,
+    NEVER,
+    UNBOUNDED,
+    Window,
+    WindowKind,
+    range_us,
+    rows,
+    tumble_rows,
+    tumble_us,
+)
+
+__all__ = [
+    "ANSWER_TIME",
+    "BEGINNING",
+    "MAX_INPUTS",
+    "NEVER",
+    "UNBOUNDED",
+    "Aggregate",
+    "Attribute",
+    "AttributeClass",
+    "Column",
+    "ColumnRef",
+    "Connector",
+    "Expr",
+    "Input",
+    "JoinGraph",
+    "Output",
+    "Pipeline",
+    "Query",
+    "Sink",
+    "Stream",
+    "Window",
+    "WindowKind",
+    "column_expr",
+    "format_duration",
+    "parse_duration",
+    "range_us",
+    "rows",
+    "tumble_rows",
+    "tumble_us",
+]

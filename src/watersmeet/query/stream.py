@@ -1,0 +1,76 @@
+"""A declared stream: its columns, its event time, and where its tuples come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from watersmeet.query.duration import format_duration
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and its type, written as Spark writes it: `array<string>`, `decimal(10,2)`."""
+
+    name: str
+    type: str
+
+    def pretty(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A Spark source or sink: its format and its options, in the order they were written."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def option(self, name: str) -> str | None:
+        """An option's value by its name, whatever its case."""
+        return {key.lower(): value for key, value in self.options}.get(name.lower())
+
+    def as_options(self) -> Mapping[str, str]:
+        return dict(self.options)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An append-only bag of tuples.
+
+    Without `event_time` tuples are stamped on arrival, which a replay cannot repeat.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    event_time: str | None = None
+    lateness_us: int = 0  # the papers' delta
+    idle_after_us: int | None = None
+    site: str | None = None
+    source: Connector | None = field(default=None)
+
+    def column(self, name: str) -> Column | None:
+        """A column by its name, whatever its case."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+    def pretty(self) -> str:
+        columns = ", ".join(column.pretty() for column in self.columns)
+        facts = [f"event time {self.event_time}" if self.event_time else "stamped on arrival"]
+        if self.event_time:
+            facts.append(f"lateness {format_duration(self.lateness_us)}")
+        if self.idle_after_us is not None:
+            facts.append(f"idle after {format_duration(self.idle_after_us)}")
+        if self.site:
+            facts.append(f"at {self.site}")
+        return f"{self.name}({columns}) {', '.join(facts)}"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A declared sink, the target of INSERT INTO."""
+
+    name: str
+    connector: Connector
+
+    def pretty(self) -> str:
+        return f"{self.name} ({self.connector.format})"
