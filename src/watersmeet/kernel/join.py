@@ -1,0 +1,346 @@
+"""The incremental multi-way window join of one bucket.
+
+Guarantee: fed micro-batches of tuples and a watermark after each, it yields every combination that satisfies
+the join graph and whose lives overlap exactly once, whatever the cut into batches and whatever the disorder
+within the lateness bound. Each combination is found by its *head*: of its tuples in the current batch, the
+one whose input comes last. For that, the inputs of a batch are taken in order: the new tuples of an input
+first probe the others (all old tuples, and new ones of earlier inputs), then become visible themselves.
+
+    old: a1   new: b1, c1 (all one key)    b1 probes a, c: no c yet.  c1 probes a, b: (a1, b1, c1)
+
+Cost follows the new tuples and the answers: probes go through hash indexes of time slices, expiry drops whole
+slices and chunks. Keys are compared by 64-bit hash on the way and verified on complete combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, TS, JoinLayout, check_chunk
+from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
+from watersmeet.kernel.ranker import NO_PLACES, Places
+from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
+from watersmeet.query import BEGINNING, NEVER
+
+BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
+CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of the shortest window
+CELL_ROWS = 4096  # but not in cells smaller than this
+REVIEW_INDEXES_EVERY = 64  # steps
+
+
+@dataclass(frozen=True)
+class PersistedChunk:
+    """A chunk as a state store keeps it."""
+
+    alias: str
+    number: int
+    batch: pa.RecordBatch
+
+
+@dataclass
+class Changes:
+    """What one step did: what to persist, what to delete, and counts for the metrics."""
+
+    appended: list[PersistedChunk] = field(default_factory=list)
+    expired: list[tuple[str, int]] = field(default_factory=list)
+    late: dict[str, int] = field(default_factory=dict)
+    probes: int = 0
+    answers: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The few numbers that persist beside the chunks."""
+
+    watermark: int = BEGINNING
+    next_chunk: Mapping[str, int] = field(default_factory=dict)
+    newest_place: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Partials:
+    """Partial combinations: a row of each bound input, their lives' overlap, hashes of bound classes."""
+
+    rows: dict[str, Longs]
+    max_ts: Longs
+    min_end: Longs
+    hashes: dict[int, Hashes]
+
+
+class MultiwayJoin:
+    """One bucket's join: `step` takes a micro-batch and yields answers, `changes` says what to persist."""
+
+    def __init__(self, layout: JoinLayout, initial_order: Mapping[str, list[str]] | None = None) -> None:
+        self.layout = layout
+        self.watermark = BEGINNING
+        self.changes = Changes()
+        self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
+        self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
+        self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
+        self._key_types: dict[int, pa.DataType] = {}
+        self._persisted: set[tuple[str, int]] = set()
+        self._steps = 0
+
+    def step(
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        watermark: int,
+        places: Mapping[str, Places] | None = None,
+    ) -> Iterator[pa.Table]:
+        """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
+
+        Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
+        """
+        self.changes = Changes()
+        places = places or {}
+        added = {
+            alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
+        }
+        for alias, known in places.items():
+            self.stores[alias].settle_places(known.first, known.ts)
+        ready = self._release(added, max(watermark, self.watermark))
+        for cell in self._cells(ready):
+            for head in self.stores:
+                arrivals = cell.get(head)
+                if arrivals is not None and len(arrivals):
+                    yield from self._join_head(head, arrivals)
+                    if len(self.stores) > 1:
+                        self.stores[head].index(arrivals)
+        self.watermark = max(watermark, self.watermark)
+        self._expire()
+        self._settle_changes()
+        self._drop_unused_indexes()
+
+    def snapshot(self) -> Snapshot:
+        """What to persist beside the chunks."""
+        return Snapshot(
+            self.watermark,
+            {alias: store.next_chunk for alias, store in self.stores.items()},
+            {alias: store.newest_place for alias, store in self.stores.items() if store.newest_place >= 0},
+        )
+
+    @classmethod
+    def restore(
+        cls, layout: JoinLayout, snapshot: Snapshot, chunks: Iterable[PersistedChunk]
+    ) -> MultiwayJoin:
+        """The join as it stood when these chunks were persisted."""
+        join = cls(layout)
+        join.watermark = snapshot.watermark
+        for alias, newest in snapshot.newest_place.items():
+            join.stores[alias].newest_place = newest
+        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+            join._settle_restored(chunk.alias, join._keep(chunk.alias, chunk.batch, chunk.number))
+            join._persisted.add((chunk.alias, chunk.number))
+        for alias, number in snapshot.next_chunk.items():
+            join.stores[alias].next_chunk = number
+        return join
+
+    @property
+    def live_rows(self) -> int:
+        return sum(store.live_rows for store in self.stores.values())
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(store.payload_bytes for store in self.stores.values())
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(store.index_bytes for store in self.stores.values())
+
+    @property
+    def chunk_count(self) -> int:
+        return sum(len(store.chunks) for store in self.stores.values())
+
+    def _admit(self, alias: str, batch: pa.RecordBatch, places: Places) -> Arrivals | None:
+        """Drops late tuples and NULL keys, keeps the rest as a chunk."""
+        layout = self.layout.of(alias)
+        batch = check_chunk(layout, batch)
+        accepted = np.asarray(batch.column(TS)) >= self.watermark
+        late = int(batch.num_rows - np.count_nonzero(accepted))
+        self.changes.late[alias] = late
+        for _, name in layout.keys:
+            if batch.column(name).null_count:
+                accepted &= np.asarray(batch.column(name).is_valid())
+        if not accepted.all():
+            batch = batch.filter(pa.array(accepted))
+        if not batch.num_rows:
+            return None
+        arrivals = self._keep(alias, batch, None)
+        if layout.window.counts_rows and arrivals.places is not None:
+            ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
+            # Among many tuples of one instant some leave the moment they enter: they never live.
+            arrivals = replace(arrivals, ends=ends).pick(arrivals.ts < ends)
+        return arrivals
+
+    def _keep(self, alias: str, batch: pa.RecordBatch, number: int | None) -> Arrivals:
+        store, layout = self.stores[alias], self.layout.of(alias)
+        ts = np.array(batch.column(TS), np.int64)
+        places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
+        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places[-1]), number)
+        rows = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+        hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
+        return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
+
+    def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:
+        expected = self._key_types.setdefault(cls, column.type)
+        if column.type != expected:
+            raise DataError(f"the key of {alias} is {column.type}, the others of its class are {expected}")
+        return hash_column(column)
+
+    def _release(self, added: Mapping[str, Arrivals | None], watermark: int) -> dict[str, Arrivals]:
+        """What may be joined now: everything, or in a delayed join what the watermark is past."""
+        if not self.layout.delayed:
+            return {alias: arrivals for alias, arrivals in added.items() if arrivals is not None}
+        ready: dict[str, Arrivals] = {}
+        for alias, waiting in self._pending.items():
+            arrived = added.get(alias)
+            parts = [*waiting, *([arrived] if arrived is not None else [])]
+            if not parts:
+                continue
+            everything = concat_arrivals(parts)
+            due = everything.ts < watermark
+            if everything.places is not None and not due.all():
+                raise DataError(f"tuples of {alias} were given places before the watermark was past them")
+            ready[alias] = everything.pick(due)
+            self._pending[alias] = [] if due.all() else [everything.pick(~due)]
+        return ready
+
+    def _cells(self, ready: Mapping[str, Arrivals]) -> Iterator[dict[str, Arrivals]]:
+        """Cuts a batch that spans many windows by time, so that probes meet few dead tuples."""
+        durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
+        parts = [arrivals for arrivals in ready.values() if len(arrivals)]
+        if not parts or not durations:
+            yield dict(ready)
+            return
+        low = min(int(part.ts.min()) for part in parts)
+        high = max(int(part.ts.max()) for part in parts)
+        by_time = (high - low) // (CELL_WINDOWS * min(durations)) + 1
+        by_rows = sum(map(len, parts)) // CELL_ROWS + 1
+        count = int(min(by_time, by_rows))
+        if count == 1:
+            yield dict(ready)
+            return
+        width = (high - low) // count + 1
+        for cell in range(count):
+            since = low + cell * width
+            yield {
+                alias: arrivals.pick((arrivals.ts >= since) & (arrivals.ts < since + width))
+                for alias, arrivals in ready.items()
+            }
+
+    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[pa.Table]:
+        """All answers whose head is one of these tuples, in blocks of bounded size."""
+        if self.order.wants_sample(head):
+            self._sample(head, arrivals)
+        sequence = self.order.sequence(head)
+        block = max(1024, int(BLOCK_PARTIALS / self.order.expected_fanout(head, sequence)))
+        for start in range(0, len(arrivals), block):
+            part = arrivals if block >= len(arrivals) else arrivals.pick(np.s_[start : start + block])
+            partials = _Partials({head: part.rows}, part.ts, part.ends, part.hashes)
+            for number, probe in enumerate(sequence):
+                later = {cls for other in sequence[number + 1 :] for cls in other.classes}
+                partials = self._extend(head, partials, probe, later)
+                if not len(partials.max_ts):
+                    break
+            else:
+                answers = self._complete(partials, sequence)
+                if answers.num_rows:
+                    self.changes.answers += answers.num_rows
+                    yield answers
+
+    def _extend(self, head: str, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
+        """Every partial combination with every match of one more input."""
+        wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
+        own = self.layout.of(probe.alias).classes
+        carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
+        store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
+        found = store.probe(probe.classes, wanted, *lives, carry)
+        self.changes.probes += len(wanted)
+        self.order.observe(head, probe, len(wanted), len(found.probers))
+        chosen = found.probers
+        kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
+        rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
+        return _Partials(
+            {**rows, probe.alias: found.rows},
+            np.maximum(partials.max_ts[chosen], found.ts),
+            np.minimum(partials.min_end[chosen], found.ends),
+            {**kept, **found.hashes},
+        )
+
+    def _sample(self, head: str, arrivals: Arrivals) -> None:
+        """Learns the fan-out of every possible first probe from a few tuples."""
+        few = arrivals.pick(np.s_[:: max(1, len(arrivals) // SAMPLE_PROBERS)])
+        for probe in self.order.first_probes(head):
+            wanted = combine_hashes([few.hashes[cls] for cls in probe.classes])
+            found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends)
+            self.order.observe(head, probe, len(few), len(found.probers))
+
+    def _complete(self, partials: _Partials, sequence: tuple[Probe, ...]) -> pa.Table:
+        """Verifies the keys of complete combinations and fetches their payload."""
+        rows, keep = partials.rows, self._verify(partials.rows, sequence)
+        max_ts, min_end = partials.max_ts, partials.min_end
+        if not keep.all():
+            rows = {alias: numbers[keep] for alias, numbers in rows.items()}
+            max_ts, min_end = max_ts[keep], min_end[keep]
+        columns: dict[str, pa.Array] = {}
+        for item in self.layout.inputs:
+            values = self.stores[item.alias].take(item.payload, rows[item.alias]) if item.payload else []
+            names = [f"{item.alias}.{name}" for name in item.payload]
+            columns |= dict(zip(names, values, strict=True))
+        columns[ANSWER_TS], columns[ANSWER_END] = pa.array(max_ts), pa.array(min_end)
+        return pa.table(columns)
+
+    def _verify(self, rows: Mapping[str, Longs], sequence: tuple[Probe, ...]) -> np.ndarray:
+        """Whether the keys are truly equal, for the classes whose hashes could have collided."""
+        keep = np.ones(len(next(iter(rows.values()))), np.bool_)
+        combined = {cls for probe in sequence if len(probe.classes) > 1 for cls in probe.classes}
+        for cls, type_ in self._key_types.items():
+            if is_exact(type_) and cls not in combined:
+                continue
+            members = [item for item in self.layout.inputs if cls in item.classes]
+            keys = [self.stores[item.alias].take([item.key(cls)], rows[item.alias])[0] for item in members]
+            for other in keys[1:]:
+                keep &= same_values(keys[0], other)
+        return keep
+
+    def _settle_restored(self, alias: str, arrivals: Arrivals) -> None:
+        """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""
+        store, window = self.stores[alias], self.layout.of(alias).window
+        if arrivals.places is not None:
+            alive = successors(window, arrivals.places) > store.newest_place
+            store.index(replace(arrivals.pick(alive), ends=np.full(np.count_nonzero(alive), NEVER)))
+        elif self.layout.delayed:
+            waiting = arrivals.ts >= self.watermark
+            self._pending[alias].append(arrivals.pick(waiting))
+            store.index(arrivals.pick(~waiting))
+        else:
+            store.index(arrivals)
+
+    def _expire(self) -> None:
+        """Forgets what can meet nothing any more, and merges small chunks."""
+        pending_from = self.watermark if self.layout.delayed else NEVER
+        for store in self.stores.values():
+            store.expire(self.watermark, pending_from)
+            store.merge_newest()
+
+    def _settle_changes(self) -> None:
+        """What the state store must learn: chunks that are new, and chunks that are gone."""
+        held = {(alias, c.number): c for alias, store in self.stores.items() for c in store.chunks}
+        fresh = [key for key in held if key not in self._persisted]
+        self.changes.appended = [PersistedChunk(*key, held[key].batch) for key in fresh]
+        self.changes.expired = sorted(self._persisted - held.keys())
+        self._persisted = set(held)
+
+    def _drop_unused_indexes(self) -> None:
+        """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""
+        self._steps += 1
+        if self._steps % REVIEW_INDEXES_EVERY == 0:
+            for alias, store in self.stores.items():
+                store.keep_indexes(self.order.used_classes(alias))

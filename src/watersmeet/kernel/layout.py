@@ -1,0 +1,87 @@
+"""How tuples are laid out in chunks: the columns the kernel reads beside the payload.
+
+A chunk is an Arrow record batch of one input. It holds the event time as whole microseconds, one key column
+per attribute class (the payload column itself where the key is a bare column), the payload that answers need
+and, for ROWS windows, each tuple's place in its stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.query import Query, Window
+
+TS = "__ts"  # int64: event time, microseconds since the epoch
+PLACE = "__place"  # int64: 0-based place in the stream, for ROWS windows
+KEEP = "__keep"  # bool: whether the local filters hold, where places are counted before filtering
+ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
+ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
+
+
+@dataclass(frozen=True)
+class InputLayout:
+    """One input: its window, its key column for each attribute class, its payload."""
+
+    alias: str
+    window: Window
+    keys: tuple[tuple[int, str], ...]
+    payload: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        return tuple(cls for cls, _ in self.keys)
+
+    def key(self, cls: int) -> str:
+        return dict(self.keys)[cls]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column a chunk of this input holds, each once."""
+        places = (PLACE,) if self.window.counts_rows else ()
+        return tuple(dict.fromkeys((TS, *places, *(name for _, name in self.keys), *self.payload)))
+
+
+@dataclass(frozen=True)
+class JoinLayout:
+    """All inputs of one join; `delayed` joins wait until the watermark is past a tuple."""
+
+    inputs: tuple[InputLayout, ...]
+    delayed: bool
+
+    def of(self, alias: str) -> InputLayout:
+        return next(item for item in self.inputs if item.alias == alias)
+
+
+def key_column(cls: int) -> str:
+    """The name of the key column of a class whose attribute is not itself a payload column."""
+    return f"__key{cls}"
+
+
+def lay_out(query: Query) -> JoinLayout:
+    """The layout of a query's chunks; a key that is a payload column of the class's type is not sent twice."""
+    inputs = []
+    for item in query.inputs:
+        payload = query.payload(item.alias)
+        keys = []
+        for cls in query.graph.classes_of(item.alias):
+            attribute = query.graph.classes[cls].of(item.alias)
+            assert attribute is not None
+            bare = attribute.expr.is_column and attribute.expr.columns[0].column in payload
+            declared = item.stream.column(attribute.expr.columns[0].column) if bare else None
+            same_type = declared is not None and declared.type == query.graph.classes[cls].type
+            keys.append((cls, declared.name if declared and same_type else key_column(cls)))
+        inputs.append(InputLayout(item.alias, item.window, tuple(keys), payload))
+    return JoinLayout(tuple(inputs), query.joins_delayed)
+
+
+def check_chunk(layout: InputLayout, chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """The chunk with exactly the columns of its layout, or a DataError that names what is missing."""
+    missing = [name for name in layout.columns if name not in chunk.schema.names]
+    if missing:
+        raise DataError(f"a chunk of {layout.alias} lacks the columns {', '.join(missing)}")
+    if chunk.schema.field(TS).type != pa.int64():
+        raise DataError(f"the event time of {layout.alias} must be int64 microseconds")
+    return chunk.select(list(layout.columns))

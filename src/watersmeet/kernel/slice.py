@@ -1,0 +1,313 @@
+"""Tuples of one input within one stretch of time, indexed by key hash.
+
+An index is one array of entries (hash, event time, row number, link) chained from `heads[hash & mask]`: the
+newest entry of the bucket, whose link leads to the one before it. An entry fills half a cache line, so a probe
+that reaches it has all it needs at hand. Appending costs a constant per tuple; dropping a slice drops
+everything at once. An input of several attribute classes keeps its hashes beside, so that an index over any
+set of classes can be built when a probing sequence asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.kernel.hashing import Hashes, combine_hashes
+from watersmeet.query import NEVER, Window, WindowKind
+
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Classes = tuple[int, ...]
+
+# How the end of a tuple's life follows from its event time, for the compiled probe.
+_END_AFTER_SPAN, _END_OF_GROUP, _END_NEVER, _END_STORED = range(4)
+_END_RULES = {
+    WindowKind.RANGE: _END_AFTER_SPAN,
+    WindowKind.TUMBLE: _END_OF_GROUP,
+    WindowKind.UNBOUNDED: _END_NEVER,
+    WindowKind.ROWS: _END_STORED,
+    WindowKind.TUMBLE_ROWS: _END_STORED,
+}
+_NO_ENDS = np.empty(0, np.int64)
+
+_HASH, _TS, _ROW, _LINK = range(4)  # the fields of an index entry
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What a probe found: which prober, which row, the row's life and its hashes of the classes asked for."""
+
+    probers: Longs
+    rows: Longs
+    ts: Longs
+    ends: Longs
+    hashes: dict[int, Hashes]
+
+
+def ends_from_ts(window: Window, ts: Longs) -> Longs:
+    """The end of each tuple's life under a window that needs no places."""
+    match window.kind:
+        case WindowKind.RANGE:
+            return ts + (window.size + 1)
+        case WindowKind.TUMBLE:
+            return (ts // window.size + 1) * window.size
+        case _:
+            return np.full(len(ts), NEVER)
+
+
+@numba.njit(cache=True)
+def _link(heads, entries, start, stop):  # type: ignore[no-untyped-def]
+    mask = len(heads) - 1
+    for place in range(start, stop):
+        bucket = entries[place, _HASH] & mask
+        entries[place, _LINK] = heads[bucket]
+        heads[bucket] = place
+
+
+@numba.njit(cache=True)
+def _probe(heads, entries, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """Pairs (prober, place) whose hashes agree, for the probers whose life touches [low, high).
+
+    All probers walk their chains in step, one link a round: within a round no load waits for another and no
+    branch depends on one, so cache misses overlap. That is several times faster than chain after chain.
+    """
+    mask = len(heads) - 1
+    probers = np.empty(len(wanted), np.int32)
+    places = np.empty(len(wanted), np.int32)
+    walking = 0
+    for prober in range(len(wanted)):
+        probers[walking] = prober
+        places[walking] = heads[wanted[prober] & mask]
+        walking += (max_ts[prober] < high) & (min_end[prober] > low) & (places[walking] >= 0)
+    capacity = walking + 64
+    found_probers = np.empty(capacity, np.int32)
+    found_places = np.empty(capacity, np.int32)
+    count = 0
+    while walking:
+        if count + walking > capacity:
+            capacity = 2 * (count + walking)
+            found_probers = _grown(found_probers, count, capacity)
+            found_places = _grown(found_places, count, capacity)
+        still = 0
+        for walker in range(walking):
+            prober, place = probers[walker], places[walker]
+            found_probers[count] = prober
+            found_places[count] = place
+            count += entries[place, _HASH] == wanted[prober]
+            following = entries[place, _LINK]
+            probers[still] = prober
+            places[still] = following
+            still += following >= 0
+        walking = still
+    return found_probers[:count], found_places[:count]
+
+
+@numba.njit(cache=True)
+def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
+    larger = np.empty(capacity, values.dtype)
+    larger[:count] = values[:count]
+    return larger
+
+
+@numba.njit(cache=True)
+def _overlapping(pairs, entries, rule, size, ends, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """Of the pairs found by hash, those whose lives overlap: probers, places, rows, event times, ends."""
+    probers, places = pairs
+    found = np.empty((5, len(probers)), np.int64)
+    count = 0
+    for pair in range(len(probers)):
+        prober, place = probers[pair], places[pair]
+        begin = entries[place, _TS]
+        if rule == _END_AFTER_SPAN:
+            end = begin + size + 1
+        elif rule == _END_OF_GROUP:
+            end = (begin // size + 1) * size
+        elif rule == _END_STORED:
+            end = ends[place]
+        else:
+            end = NEVER
+        found[0, count] = prober
+        found[1, count] = place
+        found[2, count] = entries[place, _ROW]
+        found[3, count] = begin
+        found[4, count] = end
+        count += (begin < min_end[prober]) & (max_ts[prober] < end)
+    return found[:, :count]
+
+
+class _Column:
+    """A NumPy array of rows that grows by doubling."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, dtype: npt.DTypeLike, capacity: int, *width: int) -> None:
+        self.values: npt.NDArray[Any] = np.empty((capacity, *width), dtype)
+
+    def reserve(self, used: int, needed: int) -> None:
+        if needed > len(self.values):
+            grown = np.empty((max(needed, 2 * len(self.values)), *self.values.shape[1:]), self.values.dtype)
+            grown[:used] = self.values[:used]
+            self.values = grown
+
+    def put(self, start: int, new: npt.NDArray[Any]) -> None:
+        self.reserve(start, start + len(new))
+        self.values[start : start + len(new)] = new
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+
+class _Index:
+    """Chained entries over the hashes of one set of classes."""
+
+    __slots__ = ("entries", "heads")
+
+    def __init__(self, capacity: int) -> None:
+        self.heads: Ints = np.full(_power_of_two(2 * capacity), -1, np.int32)
+        self.entries = _Column(np.int64, capacity, 4)
+
+    def extend(self, start: int, hashes: Hashes, ts: Longs, rows: Longs) -> None:
+        stop = start + len(ts)
+        self.entries.reserve(start, stop)
+        entries = self.entries.values
+        entries[start:stop, _HASH] = hashes.view(np.int64)
+        entries[start:stop, _TS] = ts
+        entries[start:stop, _ROW] = rows
+        if stop > len(self.heads):
+            self.heads = np.full(_power_of_two(2 * stop), -1, np.int32)
+            start = 0
+        _link(self.heads, entries, start, stop)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.heads.nbytes) + self.entries.nbytes
+
+
+class Slice:
+    """One stretch of one input's time, with an index per set of classes asked for."""
+
+    def __init__(self, window: Window, classes: Classes, capacity: int) -> None:
+        self.window = window
+        self.count = 0
+        self.low_ts = NEVER  # the least event time held
+        self.high_end = -NEVER  # the largest end held
+        self.last_place = -1
+        self._capacity = capacity = max(capacity, 16)
+        self._places = _Column(np.int64, capacity) if window.counts_rows else None
+        self._ends = _Column(np.int64, capacity) if window.counts_rows else None
+        self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
+        self._indexes = {classes: _Index(capacity)} if len(classes) == 1 else {}
+
+    def append(
+        self, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes], ends: Longs, places: Longs | None
+    ) -> None:
+        """Adds tuples; `rows` number them within their input, `places` within their stream."""
+        start = self.count
+        if self._beside is not None:
+            self._beside.put(start, ts, rows, hashes)
+        if self._places is not None and self._ends is not None and places is not None:
+            self._places.put(start, places)
+            self._ends.put(start, ends)
+            self.last_place = int(places[-1])
+        self.count += len(ts)
+        self.low_ts = min(self.low_ts, int(ts.min()))
+        self.high_end = max(self.high_end, int(ends.max()))
+        for classes, index in self._indexes.items():
+            index.extend(start, combine_hashes([hashes[cls] for cls in classes]), ts, rows)
+
+    def settle_ends(self, first_place: int, places_ts: Longs) -> None:
+        """Sets the ends that newly known places decide (ROWS windows)."""
+        if self._places is None or self._ends is None:
+            return
+        places = self._places.values[: self.count]
+        ends = self._ends.values[: self.count]
+        ends[:] = np.minimum(ends, ends_from_places(self.window, places, first_place, places_ts))
+        self.high_end = int(ends.max(initial=-NEVER))
+
+    def probe(
+        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, carry: Classes = ()
+    ) -> Matches:
+        """Every match by hash and life; `carry` names the classes whose hashes come back."""
+        index = self._index(classes)
+        entries = index.entries.values
+        pairs = _probe(
+            index.heads, entries, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end
+        )
+        ends = self._ends.values if self._ends is not None else _NO_ENDS
+        rule = _END_RULES[self.window.kind]
+        probers, places, rows, ts, found_ends = _overlapping(
+            pairs, entries, rule, self.window.size, ends, max_ts, min_end
+        )
+        hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
+        return Matches(probers, rows, ts, found_ends, hashes)
+
+    def keep_indexes(self, used: set[Classes]) -> None:
+        """Drops the indexes of class sets that no probe uses any more."""
+        if self._beside is not None:
+            self._indexes = {classes: index for classes, index in self._indexes.items() if classes in used}
+
+    @property
+    def nbytes(self) -> int:
+        beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
+        return sum(part.nbytes for part in (*beside, *self._indexes.values()))
+
+    def _index(self, classes: Classes) -> _Index:
+        index = self._indexes.get(classes)
+        if index is None:
+            assert self._beside is not None
+            index = self._indexes[classes] = _Index(max(self._capacity, self.count))
+            index.extend(0, *self._beside.columns(classes, self.count))
+        return index
+
+
+class _Beside:
+    """What an input of several classes keeps so that any index can be built later."""
+
+    def __init__(self, classes: Classes, capacity: int) -> None:
+        self._ts = _Column(np.int64, capacity)
+        self._rows = _Column(np.int64, capacity)
+        self._hashes = {cls: _Column(np.uint64, capacity) for cls in classes}
+
+    def put(self, start: int, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes]) -> None:
+        self._ts.put(start, ts)
+        self._rows.put(start, rows)
+        for cls, column in self._hashes.items():
+            column.put(start, hashes[cls])
+
+    def columns(self, classes: Classes, count: int) -> tuple[Hashes, Longs, Longs]:
+        """Combined hashes, event times and row numbers of the first `count` tuples."""
+        combined = combine_hashes([self._hashes[cls].values[:count] for cls in classes])
+        return combined, self._ts.values[:count], self._rows.values[:count]
+
+    def hashes(self, cls: int, places: Longs) -> Hashes:
+        return self._hashes[cls].values[places]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in (self._ts, self._rows, *self._hashes.values()))
+
+
+def ends_from_places(window: Window, places: Longs, first_place: int, places_ts: Longs) -> Longs:
+    """Ends under a ROWS window, given the event times of the places from `first_place` on."""
+    after = successors(window, places)
+    ends = np.full(len(places), NEVER)
+    known = (after >= first_place) & (after < first_place + len(places_ts))
+    ends[known] = places_ts[after[known] - first_place]
+    return ends
+
+
+def successors(window: Window, places: Longs) -> Longs:
+    """For each place, the place whose tuple ends its life (`Window.successor`, vectorised)."""
+    if window.kind is WindowKind.ROWS:
+        return places + window.size
+    return (places // window.size + 1) * window.size
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << max(4, (count - 1).bit_length())

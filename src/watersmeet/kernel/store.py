@@ -1,0 +1,261 @@
+"""All live tuples of one input: payload in chunks, keys and times in slices.
+
+A *chunk* is what arrived together, immutable, kept as Arrow and expired whole once no acceptable future tuple
+can meet any of its tuples; it is also the unit of persistence. A *slice* is a stretch of time with its hash
+indexes. Rows are numbered as they arrive, so a slice names a payload row by a single integer, and small
+chunks can be merged with their neighbours without renumbering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.kernel.hashing import Hashes
+from watersmeet.kernel.layout import InputLayout
+from watersmeet.kernel.slice import Classes, Longs, Matches, Slice
+from watersmeet.query import NEVER, WindowKind
+
+SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
+MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
+MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
+MERGE_ROWS = 1 << 16  # chunks up to this size are merged with their neighbours
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Tuples on their way into a join: times, hashes per class, and their row numbers."""
+
+    ts: Longs
+    ends: Longs
+    rows: Longs
+    hashes: dict[int, Hashes]
+    places: Longs | None = None
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def pick(self, chosen: npt.NDArray[Any] | slice) -> Arrivals:
+        """The tuples at these positions, or where this mask holds."""
+        return Arrivals(
+            self.ts[chosen],
+            self.ends[chosen],
+            self.rows[chosen],
+            {cls: hashes[chosen] for cls, hashes in self.hashes.items()},
+            None if self.places is None else self.places[chosen],
+        )
+
+
+def concat_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
+    if len(parts) == 1:
+        return parts[0]
+    places = [part.places for part in parts if part.places is not None]
+    return Arrivals(
+        np.concatenate([part.ts for part in parts]),
+        np.concatenate([part.ends for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        {cls: np.concatenate([part.hashes[cls] for part in parts]) for cls in parts[0].hashes},
+        np.concatenate(places) if places else None,
+    )
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A persisted unit: rows `start`..`start + len(batch)` of one input."""
+
+    number: int
+    start: int
+    batch: pa.RecordBatch
+    min_ts: int
+    max_ts: int
+    last_place: int = -1
+
+    @property
+    def stop(self) -> int:
+        return self.start + int(self.batch.num_rows)
+
+
+class TupleStore:
+    """The live tuples of one input."""
+
+    def __init__(self, layout: InputLayout) -> None:
+        self.layout = layout
+        self.chunks: list[Chunk] = []
+        self.newest_place = -1
+        self._slices: dict[tuple[int, int], Slice] = {}
+        self._next_row = 0
+        self.next_chunk = 0
+
+    @property
+    def live_rows(self) -> int:
+        return sum(int(chunk.batch.num_rows) for chunk in self.chunks)
+
+    @property
+    def indexed_rows(self) -> int:
+        return sum(piece.count for piece in self._slices.values())
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(int(chunk.batch.nbytes) for chunk in self.chunks)
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(piece.nbytes for piece in self._slices.values())
+
+    def add_chunk(
+        self, batch: pa.RecordBatch, ts: Longs, last_place: int, number: int | None = None
+    ) -> Chunk:
+        """Keeps a batch as the next chunk; `number` is given when it is read back."""
+        number = self.next_chunk if number is None else number
+        chunk = Chunk(number, self._next_row, batch, int(ts.min()), int(ts.max()), last_place)
+        self.chunks.append(chunk)
+        self._next_row = chunk.stop
+        self.next_chunk = max(self.next_chunk, number + 1)
+        return chunk
+
+    def index(self, arrivals: Arrivals) -> None:
+        """Makes tuples visible to probes."""
+        if not len(arrivals):
+            return
+        width, numbers = self._slice_numbers(arrivals)
+        first = int(numbers[0])
+        if (numbers == first).all():
+            self._append((width, first), arrivals)
+            return
+        for number in np.unique(numbers):
+            self._append((width, int(number)), arrivals.pick(numbers == number))
+
+    def settle_places(self, first_place: int, places_ts: Longs) -> None:
+        """Takes the event times of newly known places of the stream (ROWS windows)."""
+        for piece in self._slices.values():
+            piece.settle_ends(first_place, places_ts)
+        self.newest_place = max(self.newest_place, first_place + len(places_ts) - 1)
+
+    def probe(
+        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, carry: Classes = ()
+    ) -> Matches:
+        """Matches of probers with the given lives; `carry` names the classes whose hashes come back."""
+        probed = [piece.probe(classes, wanted, max_ts, min_end, carry) for piece in self._slices.values()]
+        found = [matches for matches in probed if len(matches.probers)]
+        if len(found) == 1:
+            return found[0]
+        return Matches(
+            np.concatenate([part.probers for part in found] or [_EMPTY]),
+            np.concatenate([part.rows for part in found] or [_EMPTY]),
+            np.concatenate([part.ts for part in found] or [_EMPTY]),
+            np.concatenate([part.ends for part in found] or [_EMPTY]),
+            {cls: np.concatenate([p.hashes[cls] for p in found] or [_NO_HASHES]) for cls in carry},
+        )
+
+    def keep_indexes(self, used: set[Classes]) -> None:
+        for piece in self._slices.values():
+            piece.keep_indexes(used)
+
+    def expire(self, watermark: int, pending_from: int = NEVER) -> None:
+        """Forgets what no tuple at or after the watermark can meet.
+
+        Tuples at or after `pending_from` still wait to be joined, so their chunks stay.
+        """
+        for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
+            del self._slices[key]
+        self.chunks = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
+
+    def merge_newest(self) -> None:
+        """Merges the newest chunk with its older neighbours of like size.
+
+        Sizes grow as in a binary counter, so a tuple is copied a logarithmic number of times.
+        """
+        run = self.chunks[-1:]
+        for chunk in self.chunks[-2::-1]:
+            size = run[-1].stop - run[0].start
+            small = chunk.batch.num_rows <= 2 * size and chunk.batch.num_rows + size <= MERGE_ROWS
+            if chunk.stop != run[0].start or not small or self._spans_too_long(chunk, run):
+                break
+            run.insert(0, chunk)
+        if len(run) < 2:
+            return
+        batch = pa.concat_batches([chunk.batch for chunk in run])
+        merged = Chunk(
+            self.next_chunk,
+            run[0].start,
+            batch,
+            min(chunk.min_ts for chunk in run),
+            max(chunk.max_ts for chunk in run),
+            run[-1].last_place,
+        )
+        self.next_chunk += 1
+        self.chunks[-len(run) :] = [merged]
+
+    def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+        """Payload columns at these row numbers."""
+        starts = np.fromiter((chunk.start for chunk in self.chunks), np.int64, len(self.chunks))
+        owners = np.searchsorted(starts, rows, side="right") - 1
+        first = int(owners[0]) if len(owners) else 0
+        if (owners == first).all():
+            batch = self.chunks[first].batch
+            local = pa.array(rows - starts[first] if len(rows) else rows)
+            return [batch.column(name).take(local) for name in columns]
+        order = np.argsort(owners, kind="stable")
+        back = pa.array(np.argsort(order, kind="stable"))
+        bounds = np.flatnonzero(np.diff(owners[order])) + 1
+        pieces: list[list[pa.Array]] = [[] for _ in columns]
+        for group in np.split(order, bounds):
+            chunk = self.chunks[int(owners[group[0]])]
+            local = pa.array(rows[group] - chunk.start)
+            for piece, name in zip(pieces, columns, strict=True):
+                piece.append(chunk.batch.column(name).take(local))
+        return [pa.concat_arrays(piece).take(back) for piece in pieces]
+
+    def _append(self, key: tuple[int, int], arrivals: Arrivals) -> None:
+        piece = self._slices.get(key)
+        if piece is None:
+            expected = max((other.count for other in self._slices.values()), default=0)
+            piece = Slice(self.layout.window, self.layout.classes, max(len(arrivals), expected))
+            self._slices[key] = piece
+        piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places)
+
+    def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
+        """Which slice each tuple belongs to, as (width of the slices, their numbers)."""
+        window = self.layout.window
+        if window.kind is WindowKind.UNBOUNDED:
+            return 0, np.zeros(len(arrivals), np.int64)
+        if arrivals.places is not None:
+            width = max(window.size, MIN_ROWS_PER_SLICE)
+            return width, arrivals.places // width
+        width = max(1, window.size // (SLICES_PER_WINDOW if window.kind is WindowKind.RANGE else 1))
+        span = int(arrivals.ts.max()) - int(arrivals.ts.min())
+        while span // width > MAX_SLICES_PER_APPEND:
+            width *= 2
+        return width, arrivals.ts // width
+
+    def _slice_is_over(self, piece: Slice, watermark: int) -> bool:
+        if self.layout.window.counts_rows:
+            return self.layout.window.successor(piece.last_place) <= self.newest_place
+        return piece.high_end <= watermark
+
+    def _chunk_is_over(self, chunk: Chunk, watermark: int, pending_from: int) -> bool:
+        window = self.layout.window
+        if chunk.max_ts >= pending_from:
+            return False
+        if window.counts_rows:
+            return window.successor(chunk.last_place) <= self.newest_place
+        return window.end_us(chunk.max_ts) <= watermark
+
+    def _spans_too_long(self, chunk: Chunk, run: list[Chunk]) -> bool:
+        """Whether merging would keep tuples much longer than their window."""
+        duration = self.layout.window.duration_us
+        if duration is None:
+            return self.layout.window.counts_rows and run[-1].stop - chunk.start > self.layout.window.size
+        low = min(chunk.min_ts, *(item.min_ts for item in run))
+        high = max(chunk.max_ts, *(item.max_ts for item in run))
+        own = max(item.max_ts - item.min_ts for item in (chunk, *run))
+        return high - low > max(duration // 2, own)
+
+
+_EMPTY: Longs = np.empty(0, np.int64)
+_NO_HASHES: Hashes = np.empty(0, np.uint64)

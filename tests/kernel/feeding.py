@@ -1,0 +1,81 @@
+"""Feeds oracle tuples to the kernel: expressions are evaluated naively here, as Spark does in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tests.strategies import to_arrow
+from watersmeet.kernel import ANSWER_TS, KEEP, TS, Bucket, lay_out
+from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.query import Input, Query
+from watersmeet.query.arrow_types import arrow_type
+from watersmeet.query.evaluate import evaluate
+
+_US_TYPE = pa.timestamp("us", tz="UTC")
+
+
+def chunk(query: Query, item: Input, tuples: Sequence[Tuple]) -> pa.RecordBatch:
+    """A chunk of one input; a ROWS input brings every column and says which tuples its filters keep."""
+    layout = next(one for one in lay_out(query).inputs if one.alias == item.alias)
+    rows = [{item.alias: {**t.values, item.stream.event_time: t.ts}} for t in tuples]
+    keep = [all(evaluate(expr, row) is True for expr in item.filters) for row in rows]
+    if not item.window.counts_rows:
+        tuples = [t for t, kept in zip(tuples, keep, strict=True) if kept]
+        rows = [row for row, kept in zip(rows, keep, strict=True) if kept]
+    columns = {name: to_arrow(item.stream, tuples)[name] for name in to_arrow(item.stream, []).column_names}
+    columns[TS] = pa.array([t.ts for t in tuples], pa.int64())
+    for cls, name in layout.keys:
+        attribute = query.graph.classes[cls].of(item.alias)
+        assert attribute is not None
+        values = [evaluate(attribute.expr, row) for row in rows]
+        columns[name] = pa.array(values, arrow_type(query.graph.classes[cls].type or "string"))
+    if item.window.counts_rows:
+        columns[KEEP] = pa.array(keep, pa.bool_())
+    return pa.table(columns).combine_chunks().to_batches()[0] if tuples else _empty(columns)
+
+
+def _empty(columns: dict[str, Any]) -> pa.RecordBatch:
+    return pa.record_batch({name: pa.array([], column.type) for name, column in columns.items()})
+
+
+def observed_max(query: Query, batch: MicroBatch) -> dict[str, int]:
+    """The largest event time of each stream in a batch, filtered tuples included: progress is the stream's."""
+    return {s.name: max(t.ts for t in batch[s.name]) for s in query.streams if batch.get(s.name)}
+
+
+def feed(bucket: Bucket, batch: MicroBatch | None, *, flush: bool = False) -> list[pa.Table]:
+    """One step of a bucket over a micro-batch; None is a step without tuples."""
+    query, batch = bucket.query, batch or {}
+    for stream, ts in observed_max(query, batch).items():
+        bucket.watermark.observe(stream, ts)
+    new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
+    return list(bucket.step({alias: one for alias, one in new.items() if one.num_rows}, flush=flush))
+
+
+def output_rows(query: Query, answers: Iterable[pa.Table]) -> list[tuple[Any, ...]]:
+    """The SELECT list over complete combinations, residual conditions applied."""
+    rows = []
+    for table in answers:
+        for values in _as_python(query, table):
+            combination: dict[str, dict[str, Any]] = {item.alias: {} for item in query.inputs}
+            for name, value in values.items():
+                if "." in name:
+                    alias, column = name.split(".", 1)
+                    combination[alias][column] = value
+            t = values[ANSWER_TS]
+            if all(evaluate(expr, combination, t) is True for expr in query.residual):
+                rows.append(tuple(evaluate(output.expr, combination, t) for output in query.select))
+    return rows
+
+
+def _as_python(query: Query, table: pa.Table) -> list[dict[str, Any]]:
+    """Event times as the oracle has them: whole microseconds."""
+    for item in query.inputs:
+        name = f"{item.alias}.{item.stream.event_time}"
+        if name in table.column_names:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return list(table.to_pylist())
