@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.strategies import to_arrow
-from watersmeet.kernel import ANSWER_TS, KEEP, TS, Bucket, lay_out
+from watersmeet.kernel import ANSWER_TS, KEEP, TS, Bucket, Marks, lay_out
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import Input, Query
 from watersmeet.query.arrow_types import arrow_type
@@ -42,17 +42,16 @@ def _empty(columns: dict[str, Any]) -> pa.RecordBatch:
 
 
 def observed_max(query: Query, batch: MicroBatch) -> dict[str, int]:
-    """The largest event time of each stream in a batch, filtered tuples included: progress is the stream's."""
+    """The largest event time of each stream in a batch, filtered tuples too: progress is the stream's."""
     return {s.name: max(t.ts for t in batch[s.name]) for s in query.streams if batch.get(s.name)}
 
 
 def feed(bucket: Bucket, batch: MicroBatch | None, *, flush: bool = False) -> list[pa.Table]:
     """One step of a bucket over a micro-batch; None is a step without tuples."""
     query, batch = bucket.query, batch or {}
-    for stream, ts in observed_max(query, batch).items():
-        bucket.watermark.observe(stream, ts)
+    marks = Marks(observed_max(query, batch), is_end=flush)
     new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
-    return list(bucket.step({alias: one for alias, one in new.items() if one.num_rows}, flush=flush))
+    return list(bucket.step({alias: one for alias, one in new.items() if one.num_rows}, marks))
 
 
 def output_rows(query: Query, answers: Iterable[pa.Table]) -> list[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
 
 import numpy as np
 import pytest
@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from tests.kernel.feeding import feed, output_rows
 from tests.strategies import cases
 from watersmeet import oracle
-from watersmeet.kernel import Bucket, MultiwayJoin, PersistedChunk, hashing, lay_out
+from watersmeet.kernel import (
+    Bucket,
+    ChangeTracker,
+    JoinBucket,
+    PersistedChunk,
+    RankBucket,
+    hashing,
+    plan_bucket,
+)
 from watersmeet.kernel import join as join_module
 from watersmeet.kernel import store as store_module
 from watersmeet.oracle import MicroBatch
@@ -26,19 +34,12 @@ def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)
 
 
-def run(query: Query, batches: Iterable[MicroBatch], *, flush: bool) -> tuple[list, dict[str, int]]:
-    bucket, answers, late = Bucket(query), [], dict.fromkeys((item.alias for item in query.inputs), 0)
-    for batch in batches:
-        answers += feed(bucket, batch)
-    if flush:
-        answers += feed(bucket, None, flush=True)
-    return output_rows(query, answers), late
-
-
 def check(query: Query, batches: list[MicroBatch], *, flush: bool = True) -> None:
+    bucket, answers = Bucket(query), []
+    for batch in [*batches, *([None] if flush else [])]:
+        answers += feed(bucket, batch, flush=batch is None)
     expected = oracle.run(query, batches, flush=flush)
-    found, _ = run(query, batches, flush=flush)
-    assert oracle.bag(found) == oracle.bag(expected.rows)
+    assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
 
 
 @given(cases(kinds=("plain",), key_expressions=True))
@@ -68,15 +69,32 @@ def test_colliding_hashes_never_make_an_answer(case: tuple[Query, list[MicroBatc
 @settings(max_examples=150)
 def test_a_join_restored_after_every_step_goes_on_as_before(case: tuple[Query, list[MicroBatch]]) -> None:
     query, batches = case
-    expected = oracle.run(query, batches, flush=True)
-    bucket, log, answers = Bucket(query), dict[tuple[str, int], PersistedChunk](), []
+    plan, bucket, answers = plan_bucket(query), Bucket(query), []
+    logs: tuple[Log, Log] = Log(), Log()
     for batch in [*batches, None]:
         answers += feed(bucket, batch, flush=batch is None)
-        changes = bucket.join.changes
-        for chunk in changes.appended:
-            assert (chunk.alias, chunk.number) not in log
-            log[chunk.alias, chunk.number] = chunk
-        for key in changes.expired:
-            del log[key]
-        bucket.join = MultiwayJoin.restore(lay_out(query), bucket.join.snapshot(), log.values())
+        logs[0].follow(bucket.joins)
+        bucket.joins = JoinBucket.restore(plan, logs[0].snapshot, logs[0].chunks.values())
+        if bucket.ranks is not None:
+            logs[1].follow(bucket.ranks)
+            bucket.ranks = RankBucket.restore(plan, logs[1].snapshot, logs[1].chunks.values())
+    expected = oracle.run(query, batches, flush=True)
     assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+
+
+class Log:
+    """A state store as the kernel sees one: it learns only what changed."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[tuple[str, int], PersistedChunk] = {}
+        self.snapshot: dict[str, object] = {}
+        self._tracker = ChangeTracker()
+
+    def follow(self, bucket: JoinBucket | RankBucket) -> None:
+        changes = self._tracker.changes(bucket.persisted())
+        for chunk in changes.appended:
+            assert (chunk.section, chunk.number) not in self.chunks
+            self.chunks[chunk.section, chunk.number] = chunk
+        for key in changes.expired:
+            del self.chunks[key]
+        self.snapshot = json.loads(json.dumps(bucket.snapshot()))

@@ -1,37 +1,51 @@
 """The join kernel: incremental multi-way window joins on Arrow chunks, with no engine around it."""
 
-from watersmeet.kernel.bucket import Bucket
-from watersmeet.kernel.join import Changes, MultiwayJoin, PersistedChunk, Snapshot
+from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, RankBucket, plan_bucket
+from watersmeet.kernel.chunks import Changes, ChangeTracker, PersistedChunk
+from watersmeet.kernel.distinct import DistinctValues
+from watersmeet.kernel.join import MultiwayJoin, Snapshot
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
     KEEP,
     PLACE,
+    TICK,
     TS,
     InputLayout,
     JoinLayout,
     key_column,
     lay_out,
 )
-from watersmeet.kernel.ranker import Places, Ranker
-from watersmeet.kernel.watermark import Watermark
+from watersmeet.kernel.ranker import Places
+from watersmeet.kernel.routing import Grid, route
+from watersmeet.kernel.watermark import Marks, Patience, Watermark
 
 __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
     "KEEP",
     "PLACE",
+    "TICK",
     "TS",
     "Bucket",
+    "BucketPlan",
+    "ChangeTracker",
     "Changes",
+    "DistinctValues",
+    "Grid",
     "InputLayout",
+    "JoinBucket",
     "JoinLayout",
+    "Marks",
     "MultiwayJoin",
+    "Patience",
     "PersistedChunk",
     "Places",
-    "Ranker",
+    "RankBucket",
     "Snapshot",
     "Watermark",
     "key_column",
     "lay_out",
+    "plan_bucket",
+    "route",
 ]

@@ -1,56 +1,228 @@
-"""One whole bucket: rankers for the ROWS inputs, the watermark, and the join behind them.
+"""Buckets: the kernel's parts put together as a stage runs them.
 
-This is the kernel as a single process uses it, and as the engine's stages compose it across a cluster: tuples
-by stream in, answers out, for every kind of window.
+`JoinBucket` joins the tuples of its share of the keys; `RankBucket` stands before it where a query has ROWS
+windows, sees all tuples, and lets them through in the order of the watermark. Both are fed micro-batches with
+their marks of progress, say what a state store must keep, and can be restored from it. `Bucket` is a whole
+query in one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.join import MultiwayJoin
-from watersmeet.kernel.layout import KEEP, TS, lay_out
+from watersmeet.kernel.chunks import PersistedChunk
+from watersmeet.kernel.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
+from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.ranker import Places, Ranker
-from watersmeet.kernel.watermark import Watermark
+from watersmeet.kernel.watermark import Marks, Patience, Watermark, patience_of
 from watersmeet.query import Query
+
+HELD = "#answers"  # the section of answers that wait; no alias starts with this sign
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """All a bucket must know: the layout, the streams' patience, and whether answers wait."""
+
+    layout: JoinLayout
+    patience: Mapping[str, Patience]
+    order_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of ROWS inputs, for ties
+    delays_answers: bool = False
+    emit_every_us: int | None = None
+    initial_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_ranked(self) -> bool:
+        return any(item.window.counts_rows for item in self.layout.inputs)
+
+
+def plan_bucket(query: Query) -> BucketPlan:
+    """What the buckets of a query must know."""
+    order_by = {
+        item.alias: tuple(c.name for c in item.stream.columns if c.name != item.stream.event_time)
+        for item in query.inputs
+        if item.window.counts_rows
+    }
+    every = query.aggregate.emit_every_us if query.aggregate else None
+    return BucketPlan(lay_out(query), patience_of(query), order_by, query.distinct and every is None, every)
+
+
+class JoinBucket:
+    """One bucket's join, its watermark, and the answers that wait behind it."""
+
+    def __init__(self, plan: BucketPlan) -> None:
+        self.join = MultiwayJoin(plan.layout, plan.initial_order)
+        self.watermark = Watermark(plan.patience)
+        self.held: HeldAnswers | None = None
+        if plan.emit_every_us is not None:
+            self.held = AnswerSampler(HELD, plan.emit_every_us)
+        elif plan.delays_answers:
+            self.held = AnswerDelay(HELD)
+
+    def step(
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        marks: Marks,
+        places: Mapping[str, Places] | None = None,
+        watermark: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """Answers of a micro-batch; behind a `RankBucket` the watermark and the places are given."""
+        now = self.watermark.advance(marks)
+        if watermark is not None:
+            now = self.watermark.now = max(self.watermark.now, watermark)
+        for answers in self.join.step(new, now, places):
+            if self.held is None:
+                yield answers
+            else:
+                for batch in answers.combine_chunks().to_batches():
+                    self.held.room.add(batch)
+        if self.held is not None:
+            for batch in self.held.release(now):
+                yield pa.Table.from_batches([batch])
+
+    def persisted(self) -> list[PersistedChunk]:
+        """The chunks a state store must hold."""
+        return self.join.persisted() + (self.held.room.persisted() if self.held else [])
+
+    def snapshot(self) -> dict[str, Any]:
+        """The few numbers to persist beside them, fit for JSON."""
+        join = self.join.snapshot()
+        return {
+            "watermark": self.watermark.snapshot(),
+            "next_chunk": dict(join.next_chunk),
+            "newest_place": dict(join.newest_place),
+            "next_held": self.held.room.next_number if self.held else 0,
+        }
+
+    @classmethod
+    def restore(
+        cls, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
+    ) -> JoinBucket:
+        """The bucket as it stood when this was persisted."""
+        bucket, everything = cls(plan), list(chunks)
+        bucket.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        numbers = Snapshot(bucket.watermark.now, snapshot["next_chunk"], snapshot["newest_place"])
+        own = [chunk for chunk in everything if chunk.section != HELD]
+        bucket.join = MultiwayJoin.restore(plan.layout, numbers, own, plan.initial_order)
+        if bucket.held is not None:
+            bucket.held.watermark = bucket.watermark.now
+            for chunk in sorted(everything, key=lambda chunk: chunk.number):
+                if chunk.section == HELD:
+                    bucket.held.room.add(chunk.batch, chunk.number)
+            bucket.held.room.next_number = snapshot["next_held"]
+        return bucket
+
+    @property
+    def state_rows(self) -> int:
+        return self.join.live_rows + (self.held.room.rows if self.held else 0)
+
+    @property
+    def state_bytes(self) -> int:
+        return self.join.payload_bytes + (self.held.room.nbytes if self.held else 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken, indexes included."""
+        return self.state_bytes + self.join.index_bytes
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What a `RankBucket` lets through: tuples by alias, the places just known, and the watermark."""
+
+    released: dict[str, pa.RecordBatch]
+    places: dict[str, Places]
+    watermark: int
+    late: dict[str, int]
+
+
+class RankBucket:
+    """Holds all tuples of a query with ROWS windows until the watermark is past them."""
+
+    def __init__(self, plan: BucketPlan) -> None:
+        self.watermark = Watermark(plan.patience)
+        self._rankers = {
+            item.alias: Ranker(
+                f"#waiting {item.alias}",
+                plan.order_by.get(item.alias, ()),
+                ranks=item.window.counts_rows,
+            )
+            for item in plan.layout.inputs
+        }
+
+    def step(self, new: Mapping[str, pa.RecordBatch], marks: Marks) -> Ranked:
+        """Takes a micro-batch; local filters of ROWS inputs apply after places are given."""
+        late = {alias: self._rankers[alias].push(batch) for alias, batch in new.items()}
+        now = self.watermark.advance(marks)
+        released, places = {}, {}
+        for alias, ranker in self._rankers.items():
+            batch, known = ranker.release(now)
+            if len(known.ts):
+                places[alias] = known
+            if batch is not None:
+                released[alias] = _kept(batch)
+        return Ranked(released, places, now, late)
+
+    def persisted(self) -> list[PersistedChunk]:
+        return [chunk for ranker in self._rankers.values() for chunk in ranker.room.persisted()]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "watermark": self.watermark.snapshot(),
+            "next_place": {alias: ranker.next_place for alias, ranker in self._rankers.items()},
+            "next_number": {alias: ranker.room.next_number for alias, ranker in self._rankers.items()},
+        }
+
+    @classmethod
+    def restore(
+        cls, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
+    ) -> RankBucket:
+        bucket = cls(plan)
+        bucket.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        ordered = sorted(chunks, key=lambda chunk: chunk.number)
+        for alias, ranker in bucket._rankers.items():
+            ranker.watermark = bucket.watermark.now
+            ranker.next_place = snapshot["next_place"][alias]
+            for chunk in ordered:
+                if chunk.section == ranker.room.section:
+                    ranker.room.add(chunk.batch, chunk.number)
+            ranker.room.next_number = snapshot["next_number"][alias]
+        return bucket
+
+    @property
+    def state_rows(self) -> int:
+        return sum(ranker.room.rows for ranker in self._rankers.values())
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(ranker.room.nbytes for ranker in self._rankers.values())
+
+    nbytes = state_bytes
 
 
 class Bucket:
     """A query over all of its streams' tuples, in one process."""
 
     def __init__(self, query: Query) -> None:
+        plan = plan_bucket(query)
         self.query = query
-        self.join = MultiwayJoin(lay_out(query))
-        self.watermark = Watermark({stream.name: stream.lateness_us for stream in query.streams})
-        self.rankers = {
-            item.alias: Ranker(
-                [column.name for column in item.stream.columns if column.name != item.stream.event_time]
-            )
-            for item in query.inputs
-            if item.window.counts_rows
-        }
+        self.ranks = RankBucket(plan) if plan.is_ranked else None
+        self.joins = JoinBucket(plan)
 
-    def step(self, new: Mapping[str, pa.RecordBatch], *, flush: bool = False) -> Iterator[pa.Table]:
+    def step(self, new: Mapping[str, pa.RecordBatch], marks: Marks) -> Iterator[pa.Table]:
         """Joins a micro-batch, keyed by alias; a ROWS input brings all of its columns, to order ties by."""
-        for item in self.query.inputs:
-            batch = new.get(item.alias)
-            if batch is not None and batch.num_rows:
-                self.watermark.observe(item.stream.name, int(np.asarray(batch.column(TS)).max()))
-        watermark = self.watermark.flush() if flush else self.watermark.advance()
-        ready, places = dict(new), dict[str, Places]()
-        for alias, ranker in self.rankers.items():
-            if alias in ready:
-                ranker.push(ready.pop(alias))
-            released, places[alias] = ranker.release(watermark)
-            if released is not None:
-                ready[alias] = _filter_kept(released)
-        yield from self.join.step(ready, watermark, places)
+        if self.ranks is None:
+            yield from self.joins.step(new, marks)
+        else:
+            ranked = self.ranks.step(new, marks)
+            yield from self.joins.step(ranked.released, Marks(), ranked.places, ranked.watermark)
 
 
-def _filter_kept(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Local filters of a ROWS input apply after places are given."""
+def _kept(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pc.fill_null(batch.column(KEEP), False)) if KEEP in batch.schema.names else batch

@@ -214,4 +214,4 @@ def _same_lists(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
         offsets, a = _list_parts(left.take(picked))
         _, b = _list_parts(right.take(picked))
         equal[candidates] = np.logical_and.reduceat(same_values(a, b), offsets[:-1])
-    return equal
+    return np.asarray(equal)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
+from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, TS, JoinLayout, check_chunk
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
@@ -35,21 +36,10 @@ CELL_ROWS = 4096  # but not in cells smaller than this
 REVIEW_INDEXES_EVERY = 64  # steps
 
 
-@dataclass(frozen=True)
-class PersistedChunk:
-    """A chunk as a state store keeps it."""
-
-    alias: str
-    number: int
-    batch: pa.RecordBatch
-
-
 @dataclass
-class Changes:
-    """What one step did: what to persist, what to delete, and counts for the metrics."""
+class StepCounts:
+    """What one step did, for the metrics."""
 
-    appended: list[PersistedChunk] = field(default_factory=list)
-    expired: list[tuple[str, int]] = field(default_factory=list)
     late: dict[str, int] = field(default_factory=dict)
     probes: int = 0
     answers: int = 0
@@ -75,17 +65,18 @@ class _Partials:
 
 
 class MultiwayJoin:
-    """One bucket's join: `step` takes a micro-batch and yields answers, `changes` says what to persist."""
+    """One bucket's join: `step` takes a micro-batch and yields answers, `persisted` is what to keep."""
 
-    def __init__(self, layout: JoinLayout, initial_order: Mapping[str, list[str]] | None = None) -> None:
+    def __init__(
+        self, layout: JoinLayout, initial_order: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
         self.layout = layout
         self.watermark = BEGINNING
-        self.changes = Changes()
+        self.counts = StepCounts()
         self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
         self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
         self._key_types: dict[int, pa.DataType] = {}
-        self._persisted: set[tuple[str, int]] = set()
         self._steps = 0
 
     def step(
@@ -98,7 +89,7 @@ class MultiwayJoin:
 
         Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
         """
-        self.changes = Changes()
+        self.counts = StepCounts()
         places = places or {}
         added = {
             alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
@@ -115,7 +106,6 @@ class MultiwayJoin:
                         self.stores[head].index(arrivals)
         self.watermark = max(watermark, self.watermark)
         self._expire()
-        self._settle_changes()
         self._drop_unused_indexes()
 
     def snapshot(self) -> Snapshot:
@@ -126,18 +116,29 @@ class MultiwayJoin:
             {alias: store.newest_place for alias, store in self.stores.items() if store.newest_place >= 0},
         )
 
+    def persisted(self) -> list[PersistedChunk]:
+        """The chunks that a state store must hold; their section is the input's alias."""
+        return [
+            PersistedChunk(alias, chunk.number, chunk.batch)
+            for alias, store in self.stores.items()
+            for chunk in store.chunks
+        ]
+
     @classmethod
     def restore(
-        cls, layout: JoinLayout, snapshot: Snapshot, chunks: Iterable[PersistedChunk]
+        cls,
+        layout: JoinLayout,
+        snapshot: Snapshot,
+        chunks: Iterable[PersistedChunk],
+        initial_order: Mapping[str, tuple[str, ...]] | None = None,
     ) -> MultiwayJoin:
         """The join as it stood when these chunks were persisted."""
-        join = cls(layout)
+        join = cls(layout, initial_order)
         join.watermark = snapshot.watermark
         for alias, newest in snapshot.newest_place.items():
             join.stores[alias].newest_place = newest
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            join._settle_restored(chunk.alias, join._keep(chunk.alias, chunk.batch, chunk.number))
-            join._persisted.add((chunk.alias, chunk.number))
+            join._settle_restored(chunk.section, join._keep(chunk.section, chunk.batch, chunk.number))
         for alias, number in snapshot.next_chunk.items():
             join.stores[alias].next_chunk = number
         return join
@@ -164,7 +165,7 @@ class MultiwayJoin:
         batch = check_chunk(layout, batch)
         accepted = np.asarray(batch.column(TS)) >= self.watermark
         late = int(batch.num_rows - np.count_nonzero(accepted))
-        self.changes.late[alias] = late
+        self.counts.late[alias] = late
         for _, name in layout.keys:
             if batch.column(name).null_count:
                 accepted &= np.asarray(batch.column(name).is_valid())
@@ -252,7 +253,7 @@ class MultiwayJoin:
             else:
                 answers = self._complete(partials, sequence)
                 if answers.num_rows:
-                    self.changes.answers += answers.num_rows
+                    self.counts.answers += answers.num_rows
                     yield answers
 
     def _extend(self, head: str, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
@@ -262,7 +263,7 @@ class MultiwayJoin:
         carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
         store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
         found = store.probe(probe.classes, wanted, *lives, carry)
-        self.changes.probes += len(wanted)
+        self.counts.probes += len(wanted)
         self.order.observe(head, probe, len(wanted), len(found.probers))
         chosen = found.probers
         kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
@@ -329,14 +330,6 @@ class MultiwayJoin:
         for store in self.stores.values():
             store.expire(self.watermark, pending_from)
             store.merge_newest()
-
-    def _settle_changes(self) -> None:
-        """What the state store must learn: chunks that are new, and chunks that are gone."""
-        held = {(alias, c.number): c for alias, store in self.stores.items() for c in store.chunks}
-        fresh = [key for key in held if key not in self._persisted]
-        self.changes.appended = [PersistedChunk(*key, held[key].batch) for key in fresh]
-        self.changes.expired = sorted(self._persisted - held.keys())
-        self._persisted = set(held)
 
     def _drop_unused_indexes(self) -> None:
         """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""

@@ -18,6 +18,7 @@ TS = "__ts"  # int64: event time, microseconds since the epoch
 PLACE = "__place"  # int64: 0-based place in the stream, for ROWS windows
 KEEP = "__keep"  # bool: whether the local filters hold, where places are counted before filtering
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
+TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
 
 
@@ -61,7 +62,7 @@ def key_column(cls: int) -> str:
 
 
 def lay_out(query: Query) -> JoinLayout:
-    """The layout of a query's chunks; a key that is a payload column of the class's type is not sent twice."""
+    """The layout of a query's chunks; a key that is a payload column of its class's type is sent once."""
     inputs = []
     for item in query.inputs:
         payload = query.payload(item.alias)

@@ -1,8 +1,8 @@
 """Tuples of one input within one stretch of time, indexed by key hash.
 
 An index is one array of entries (hash, event time, row number, link) chained from `heads[hash & mask]`: the
-newest entry of the bucket, whose link leads to the one before it. An entry fills half a cache line, so a probe
-that reaches it has all it needs at hand. Appending costs a constant per tuple; dropping a slice drops
+newest entry of the bucket, whose link leads to the one before it. An entry fills half a cache line, so that
+a probe that reaches it has all it needs at hand. Appending costs a constant per tuple; dropping a slice drops
 everything at once. An input of several attribute classes keeps its hashes beside, so that an index over any
 set of classes can be built when a probing sequence asks for it.
 """
@@ -202,7 +202,9 @@ class Slice:
         self._places = _Column(np.int64, capacity) if window.counts_rows else None
         self._ends = _Column(np.int64, capacity) if window.counts_rows else None
         self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
-        self._indexes = {classes: _Index(capacity)} if len(classes) == 1 else {}
+        self._indexes: dict[Classes, _Index] = {}
+        if len(classes) == 1:
+            self._indexes[classes] = _Index(capacity)
 
     def append(
         self, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes], ends: Longs, places: Longs | None

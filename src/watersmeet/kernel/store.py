@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.kernel.chunks import mergeable
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.kernel.layout import InputLayout
 from watersmeet.kernel.slice import Classes, Longs, Matches, Slice
@@ -24,7 +25,6 @@ from watersmeet.query import NEVER, WindowKind
 SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
 MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
 MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
-MERGE_ROWS = 1 << 16  # chunks up to this size are merged with their neighbours
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class TupleStore:
 
     @property
     def live_rows(self) -> int:
-        return sum(int(chunk.batch.num_rows) for chunk in self.chunks)
+        return _rows(self.chunks)
 
     @property
     def indexed_rows(self) -> int:
@@ -170,13 +170,11 @@ class TupleStore:
 
         Sizes grow as in a binary counter, so a tuple is copied a logarithmic number of times.
         """
-        run = self.chunks[-1:]
-        for chunk in self.chunks[-2::-1]:
-            size = run[-1].stop - run[0].start
-            small = chunk.batch.num_rows <= 2 * size and chunk.batch.num_rows + size <= MERGE_ROWS
-            if chunk.stop != run[0].start or not small or self._spans_too_long(chunk, run):
-                break
-            run.insert(0, chunk)
+        run = self.chunks[
+            len(self.chunks) - mergeable([int(chunk.batch.num_rows) for chunk in self.chunks]) :
+        ]
+        while len(run) > 1 and (run[-1].stop - run[0].start > _rows(run) or self._spans_too_long(run)):
+            run = run[1:]
         if len(run) < 2:
             return
         batch = pa.concat_batches([chunk.batch for chunk in run])
@@ -246,15 +244,17 @@ class TupleStore:
             return window.successor(chunk.last_place) <= self.newest_place
         return window.end_us(chunk.max_ts) <= watermark
 
-    def _spans_too_long(self, chunk: Chunk, run: list[Chunk]) -> bool:
+    def _spans_too_long(self, run: list[Chunk]) -> bool:
         """Whether merging would keep tuples much longer than their window."""
         duration = self.layout.window.duration_us
         if duration is None:
-            return self.layout.window.counts_rows and run[-1].stop - chunk.start > self.layout.window.size
-        low = min(chunk.min_ts, *(item.min_ts for item in run))
-        high = max(chunk.max_ts, *(item.max_ts for item in run))
-        own = max(item.max_ts - item.min_ts for item in (chunk, *run))
-        return high - low > max(duration // 2, own)
+            return self.layout.window.counts_rows and _rows(run) > self.layout.window.size
+        span = max(chunk.max_ts for chunk in run) - min(chunk.min_ts for chunk in run)
+        return span > max(duration // 2, *(chunk.max_ts - chunk.min_ts for chunk in run))
+
+
+def _rows(chunks: Sequence[Chunk]) -> int:
+    return sum(int(chunk.batch.num_rows) for chunk in chunks)
 
 
 _EMPTY: Longs = np.empty(0, np.int64)

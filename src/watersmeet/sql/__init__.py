@@ -1,0 +1,28 @@
+"""SQL text into the query model: the CQL dialect, declarations and binding.
+
+parse_pipeline    a pipeline file, bound
+bind_query        one SELECT over given streams
+parse_statements  a pipeline file, parsed only; then `bind_select` each SELECT once columns are known
+"""
+
+from watersmeet.sql.bind import (
+    Infer,
+    Statements,
+    bind_query,
+    bind_select,
+    parse_pipeline,
+    parse_statements,
+)
+from watersmeet.sql.declare import StreamDeclaration
+from watersmeet.sql.parse import Select
+
+__all__ = [
+    "Infer",
+    "Select",
+    "Statements",
+    "StreamDeclaration",
+    "bind_query",
+    "bind_select",
+    "parse_pipeline",
+    "parse_statements",
+]
