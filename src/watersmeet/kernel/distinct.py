@@ -9,6 +9,8 @@ there was at least an instant without its value before t. Values are found by ha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +27,8 @@ _ABSENT = -(2**63)
 class DistinctValues:
     """The values of one bucket that are present, and until when."""
 
-    def __init__(self, section: str, columns: tuple[str, ...]) -> None:
-        self.room = WaitingRoom(section, ANSWER_END)
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.room = WaitingRoom("#present", ANSWER_END)
         self._columns = columns
         self._now = _ABSENT
         self._present: pa.RecordBatch | None = None
@@ -34,8 +36,8 @@ class DistinctValues:
         self._until: Longs = np.empty(0, np.int64)
 
     @property
-    def rows(self) -> int:
-        return len(self._until)
+    def nbytes(self) -> int:
+        return 2 * self.room.nbytes  # as chunks, and once more in the order of their hashes
 
     def step(self, answers: pa.RecordBatch) -> pa.RecordBatch:
         """The answers that let their value appear."""
@@ -52,11 +54,26 @@ class DistinctValues:
         self._remember(values.filter(pa.array(longer)), until[longer], int(t.max()))
         return ordered.filter(pa.array(covered < t))
 
-    def restore(self, chunks: list[PersistedChunk]) -> None:
-        """Takes back what was persisted, oldest first."""
+    def persisted(self) -> list[PersistedChunk]:
+        """The chunks a state store must hold."""
+        return self.room.persisted()
+
+    def snapshot(self) -> dict[str, int]:
+        """The few numbers to persist beside them."""
+        return {"now": self._now, "next_number": self.room.next_number}
+
+    @classmethod
+    def restore(
+        cls, columns: tuple[str, ...], snapshot: Mapping[str, int], chunks: Iterable[PersistedChunk]
+    ) -> DistinctValues:
+        """The values that were present when these chunks were persisted."""
+        values = cls(columns)
+        values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            self.room.add(chunk.batch, chunk.number)
-            self._merge(chunk.batch)
+            values.room.add(chunk.batch, chunk.number)
+            values._merge(chunk.batch)
+        values.room.next_number = snapshot["next_number"]
+        return values
 
     def _hash(self, batch: pa.RecordBatch) -> Hashes:
         return combine_hashes([hash_column(batch.column(name)) for name in self._columns])
