@@ -10,6 +10,7 @@ Guarantee: among all bushy trees whose joins share an attribute class, the tree 
 partial results a second from one attribute to another, found by dynamic programming over connected sets
 (up to `EXHAUSTIVE_LIMIT` inputs; above, the pair with the slowest result is joined again and again).
 Neighbouring joins on the same class are one MJoin with several inputs, as nothing is sent between them.
+The paper counts messages, so partial results count as tuples; the engine's pipelines count their bytes.
 Base tuples are indexed once each, whatever the tree, so they do not count. A cyclic query checks the
 remaining equalities where the last of their inputs arrives.
 
@@ -19,9 +20,9 @@ key b, its result sent to the key c to meet Z.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.plan_tree import LinkLoad, MJoin, StreamLeaf, links
@@ -31,6 +32,9 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.query import JoinGraph, Query
 
 EXHAUSTIVE_LIMIT = 10
+
+Counted = Literal["tuples", "bytes"]
+Price = Callable[[int], float]  # what sending on the results of a set (a bit mask) costs a second
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,10 @@ def plan_dhtjoin(query: Query, statistics: Statistics, *, search: Search | None 
     return optimize_dhtjoin(query.graph, rate_model(query, statistics), search=search)
 
 
-def optimize_dhtjoin(graph: JoinGraph, rates: RateModel, *, search: Search | None = None) -> DhtJoinPlan:
-    """The bushy tree that sends the fewest partial results."""
+def optimize_dhtjoin(
+    graph: JoinGraph, rates: RateModel, *, search: Search | None = None, counted: Counted = "tuples"
+) -> DhtJoinPlan:
+    """The bushy tree that sends the fewest partial results, counted in tuples or in bytes."""
     count = len(graph.aliases)
     if count < 2:
         raise ConfigurationError("a join plan needs at least two inputs")
@@ -83,11 +89,12 @@ def optimize_dhtjoin(graph: JoinGraph, rates: RateModel, *, search: Search | Non
             " use the greedy search"
         )
     chosen: Search = search or ("exhaustive" if count <= EXHAUSTIVE_LIMIT else "greedy")
-    tree = _search_exhaustively(rates) if chosen == "exhaustive" else _grow_greedily(rates)
-    return DhtJoinPlan(_node(tree, graph, rates), tree.cost, chosen)
+    price = rates.rate if counted == "tuples" else rates.bytes_per_s
+    tree = _search_exhaustively(rates, price) if chosen == "exhaustive" else _grow_greedily(rates, price)
+    return DhtJoinPlan(_node(tree, graph, rates), tree.cost, chosen, f"{counted}/s")
 
 
-def _search_exhaustively(rates: RateModel) -> _Tree:
+def _search_exhaustively(rates: RateModel, price: Price) -> _Tree:
     """Dynamic programming: the cheapest tree of every connected set under every class that can top it."""
     best: dict[int, dict[int, _Tree]] = {}
     arrivals = {1 << n: _Arrival(0.0, {}) for n in range(len(rates.sources))}
@@ -104,9 +111,9 @@ def _search_exhaustively(rates: RateModel) -> _Tree:
                 if cls not in halves or (cost, left) < halves[cls][:2]:
                     halves[cls] = (cost, left, right)
         if halves:
-            best[mask] = {cls: _join(rates, best, cls, *halves[cls][1:]) for cls in sorted(halves)}
+            best[mask] = {cls: _join(price, best, cls, *halves[cls][1:]) for cls in sorted(halves)}
             costs = {cls: tree.cost for cls, tree in best[mask].items()}
-            arrivals[mask] = _Arrival(min(costs.values()) + rates.rate(mask), costs)
+            arrivals[mask] = _Arrival(min(costs.values()) + price(mask), costs)
     return min(best[rates.everything].values(), key=lambda tree: tree.cost)
 
 
@@ -140,7 +147,7 @@ def _shared(rates: RateModel, left: int, right: int) -> list[int]:
     ]
 
 
-def _join(rates: RateModel, best: dict[int, dict[int, _Tree]], cls: int, left: int, right: int) -> _Tree:
+def _join(price: Price, best: dict[int, dict[int, _Tree]], cls: int, left: int, right: int) -> _Tree:
     """The cheapest join of two sets under a class: each half is there already, or its results are sent."""
     inputs: list[int | _Tree] = []
     cost = 0.0
@@ -150,29 +157,29 @@ def _join(rates: RateModel, best: dict[int, dict[int, _Tree]], cls: int, left: i
             continue
         sent = min(best[half].values(), key=lambda tree: tree.cost)
         here = best[half].get(cls)
-        if here is not None and here.cost <= sent.cost + rates.rate(half):
+        if here is not None and here.cost <= sent.cost + price(half):
             inputs += here.inputs
             cost += here.cost
         else:
             inputs.append(sent)
-            cost += sent.cost + rates.rate(half)
+            cost += sent.cost + price(half)
     return _Tree(left | right, cls, tuple(inputs), cost)
 
 
-def _grow_greedily(rates: RateModel) -> _Tree:
-    """Join the two sets with the slowest result until one is left, each time under the cheapest class."""
+def _grow_greedily(rates: RateModel, price: Price) -> _Tree:
+    """Join the two sets with the cheapest result until one is left, each time under the cheapest class."""
     best: dict[int, dict[int, _Tree]] = {}
     parts = [1 << n for n in range(len(rates.sources))]
     while len(parts) > 1:
         pairs = [
-            (rates.rate(left | right), left, right)
+            (price(left | right), left, right)
             for n, left in enumerate(parts)
             for right in parts[n + 1 :]
             if _shared(rates, left, right)
         ]
         _, left, right = min(pairs)
         best[left | right] = {
-            cls: _join(rates, best, cls, left, right) for cls in _shared(rates, left, right)
+            cls: _join(price, best, cls, left, right) for cls in _shared(rates, left, right)
         }
         parts = [part for part in parts if part not in (left, right)] + [left | right]
     return min(best[rates.everything].values(), key=lambda tree: tree.cost)

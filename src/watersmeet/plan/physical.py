@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Input, Query, WindowKind, format_duration
@@ -98,6 +99,13 @@ class PhysicalPlan:
 
 def plan_physical(query: Query, partitions: int, statistics: Statistics | None = None) -> PhysicalPlan:
     """The plan for this many shuffle partitions; default statistics where none are known."""
+    if query.joins_delayed and (query.distinct or query.aggregate):
+        what = "aggregates" if query.aggregate else "SELECT DISTINCT"
+        counted = next(item for item in query.inputs if item.window.counts_rows)
+        raise ConfigurationError(
+            f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "
+            "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
+        )
     return PhysicalPlan(query, plan_shares(query, statistics or Statistics(), partitions), partitions)
 
 

@@ -198,17 +198,22 @@ def _lines(plan: PlanNode, target: str | None) -> list[str]:
 def _partition_lines(plan: PMJoin, target: str | None) -> list[str]:
     count = len(plan.partitions)
     lines = [f"PMJoin on {plan.attribute}: {number(plan.rate_per_s)} tuples/s, {count} partitions"]
+    branches = [[part.name, *_branches([_lines(part.plan, target)])] for part in alike_partitions(plan)]
+    inner = [_lines(child, None) for child in plan.inputs if isinstance(child, MJoin)]
+    return [*lines, *_branches([*([f"input {line[0]}", *line[1:]] for line in inner), *branches])]
+
+
+def alike_partitions(plan: PMJoin) -> list[PartitionPlan]:
+    """The partitions' plans, those of one shape as one with their rates added up; the names are titles."""
     alike: dict[str, list[PartitionPlan]] = {}
     for part in plan.partitions:
         alike.setdefault(_shape(part.plan), []).append(part)
-    branches = []
+    found = []
     for parts in alike.values():
-        total = _added([part.plan for part in parts])
         names = ", ".join(part.name for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
         title = f"partition {names}" if len(parts) == 1 else f"{len(parts)} partitions alike ({names})"
-        branches.append([title, *_branches([_lines(total, target)])])
-    inner = [_lines(child, None) for child in plan.inputs if isinstance(child, MJoin)]
-    return [*lines, *_branches([*([f"input {line[0]}", *line[1:]] for line in inner), *branches])]
+        found.append(PartitionPlan(title, _added([part.plan for part in parts])))
+    return found
 
 
 def _branches(blocks: Sequence[Sequence[str]]) -> list[str]:

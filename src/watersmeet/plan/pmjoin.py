@@ -151,6 +151,8 @@ def unpartitioned_plan(model: RateModel, optimizer: Optimizer = "heuristic") -> 
     apart = model.unreachable()
     if apart:
         raise ConfigurationError(f"no condition connects {model.sources[0].alias} with {model.name(apart)}")
+    if optimizer not in OPTIMIZERS:
+        raise ConfigurationError(f"no optimizer '{optimizer}': choose one of {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[optimizer](model, source_operands(model)).node
 
 

@@ -1,0 +1,152 @@
+"""A running query on the screen: one live table, plain lines where there is no terminal, or JSON lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from watersmeet.spark.progress import InputProgress, Progress
+
+
+class Display(Protocol):
+    """Something that shows progress as it is made."""
+
+    def show(self, progress: Progress) -> None: ...
+
+
+@contextlib.contextmanager
+def open_display(console: Console, *, title: str = "", as_json: bool = False) -> Iterator[Display]:
+    """The display that suits the console, until the block ends."""
+    if as_json:
+        yield _Lines(console, render_json)
+    elif not console.is_terminal:
+        yield _Lines(console, render_line)
+    else:
+        waiting = Text(f"{title}\nwaiting for the first batch", style="dim")
+        with Live(waiting, console=console, auto_refresh=False, transient=False) as live:
+            yield _Screen(live, title)
+
+
+class _Lines:
+    """One line a batch."""
+
+    def __init__(self, console: Console, render: _Render) -> None:
+        self.console = console
+        self.render = render
+        self.last: Progress | None = None
+
+    def show(self, progress: Progress) -> None:
+        if progress != self.last:
+            self.console.print(
+                self.render(progress), markup=False, highlight=False, soft_wrap=True, emoji=False
+            )
+        self.last = progress
+
+
+class _Screen:
+    """One table, drawn over itself."""
+
+    def __init__(self, live: Live, title: str) -> None:
+        self.live = live
+        self.title = title
+
+    def show(self, progress: Progress) -> None:
+        self.live.update(render_screen(progress, self.title), refresh=True)
+
+
+class _Render(Protocol):
+    def __call__(self, progress: Progress, /) -> str: ...
+
+
+def render_json(progress: Progress) -> str:
+    """Progress as one line of JSON."""
+    return json.dumps({"event": "progress", **progress.as_json()})
+
+
+def render_line(progress: Progress) -> str:
+    """Progress as one line of text."""
+    inputs = ", ".join(f"{item.alias} {count(item.rows_per_s)}/s" for item in progress.inputs)
+    parts = [
+        f"batch {progress.batch_id}",
+        f"{progress.batch_ms} ms",
+        inputs or "no input",
+        f"answers {count(progress.answers)} ({count(progress.answers_per_s)}/s)",
+        f"state {count(progress.state_rows)} rows {size(progress.state_bytes)}",
+        f"late {count(progress.late)}",
+        f"watermark {instant(progress.watermark_us)}",
+    ]
+    return " | ".join(parts)
+
+
+def render_screen(progress: Progress, title: str = "") -> RenderableType:
+    """Progress as a screen: a row for each input, then the query as a whole."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stream")
+    for name in ("rows/s", "rows", "late", "newest", "before watermark"):
+        table.add_column(name, justify="right")
+    for item in progress.inputs:
+        table.add_row(*_cells(item))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(progress.total_answers)} in all")
+    facts.add_row("state", f"{count(progress.state_rows)} rows", size(progress.state_bytes))
+    facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
+    kernel = f"join {progress.kernel_ms:.0f} ms over all buckets"
+    facts.add_row("batch", f"{progress.batch_ms} ms", f"number {progress.batch_id}, {kernel}")
+    facts.add_row("watermark", instant(progress.watermark_us), "")
+    head = [Text(title, style="bold cyan")] if title else []
+    return Group(*head, table, Text(), facts)
+
+
+def _cells(item: InputProgress) -> tuple[str, ...]:
+    late = f"[yellow]{count(item.late)}[/]" if item.late else "0"
+    before = "-" if item.ahead_us is None else duration(item.ahead_us)
+    alias = item.alias.replace("[", r"\[")
+    return (alias, count(item.rows_per_s), count(item.rows), late, instant(item.max_ts_us), before)
+
+
+def count(number: float) -> str:
+    """A number short enough to read at a glance.
+
+    >>> count(950), count(12_345), count(7_200_000)
+    ('950', '12.3k', '7.2M')
+    """
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= unit:
+            return f"{number / unit:.1f}{letter}"
+    return f"{number:.0f}"
+
+
+def size(number: float) -> str:
+    """Bytes, such as '1.5 MB'."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number:.0f} B"
+
+
+def duration(microseconds: int) -> str:
+    """A stretch of time in its natural unit, such as '2.5 s'."""
+    for unit, name in ((86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s")):
+        if abs(microseconds) >= unit:
+            return f"{microseconds / unit:.1f} {name}"
+    return f"{microseconds / 1000:.0f} ms"
+
+
+def instant(microseconds: int | None) -> str:
+    """An event time in UTC, to the millisecond."""
+    if microseconds is None:
+        return "-"
+    try:
+        seconds, rest = divmod(microseconds, 1_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return f"{microseconds} us"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1000:03d}"

@@ -1,0 +1,207 @@
+"""The session: declare streams, write a query, get a streaming DataFrame; or run a whole pipeline file.
+
+import watersmeet as wm
+
+ws = wm.Session()
+ws.stream("s1", df1, event_time="ts", lateness="5 seconds")
+answers = ws.sql("SELECT ... FROM s1 [RANGE 10 MINUTES] AS a, ...")  # .writeStream as ever
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.plan.physical import PhysicalPlan, plan_physical
+from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.statistics_file import read_statistics
+from watersmeet.query import Column, Pipeline, Query, Stream, parse_duration
+from watersmeet.spark.checkpoint import Checkpoint
+from watersmeet.spark.compile import Compiler
+from watersmeet.spark.environment import PARTITIONS, check_session, new_session
+from watersmeet.spark.job import Job, RunOptions
+from watersmeet.spark.progress import Progress
+from watersmeet.spark.sources import read_stream, source_columns, stamp_arrivals
+from watersmeet.sql import bind_query, parse_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S = 0.2
+
+OnProgress = Callable[[Job, Progress], None]
+
+
+class Session:
+    """Streams by name over one Spark session; without one, it makes its own with the settings it needs."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        master: str = "local[*]",
+        conf: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        if spark is not None and conf:
+            raise ConfigurationError("settings go with the session that is made here; set them on yours")
+        self.spark = spark if spark is not None else new_session(master, conf=conf, log=log)
+        if spark is not None:
+            check_session(spark)
+        self._streams: dict[str, Stream] = {}
+        self._sources: dict[str, DataFrame] = {}
+
+    def stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        event_time: str | None = None,
+        lateness: str = "0",
+        idle_after: str | None = None,
+        site: str | None = None,
+    ) -> Stream:
+        """Declares a streaming DataFrame as a stream; without event time tuples are stamped on arrival."""
+        if name.lower() in self._streams:
+            raise ConfigurationError(f"there is a stream {name} already: choose another name")
+        if not frame.isStreaming:
+            raise ConfigurationError(f"{name} is a static DataFrame: make it with spark.readStream")
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+        stream = Stream(
+            name,
+            columns,
+            _event_time(name, columns, event_time),
+            _duration(name, "lateness", lateness),
+            None if idle_after is None else _duration(name, "idle_after", idle_after),
+            site,
+        )
+        self._streams[name.lower()] = stream
+        self._sources[name] = frame if event_time else stamp_arrivals(frame)
+        return stream
+
+    def sql(self, text: str, statistics: Statistics | None = None) -> DataFrame:
+        """The answers of one SELECT as a streaming DataFrame."""
+        plan = self._plan(bind_query(text, self._streams.values()), statistics)
+        return Compiler(self.spark, plan, self._sources).answers()
+
+    def explain(self, text: str, statistics: Statistics | None = None) -> str:
+        """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
+        return self._plan(bind_query(text, self._streams.values()), statistics).pretty()
+
+    def read(self, file: Path | str) -> Pipeline:
+        """A pipeline file, bound; streams declared without columns take those of their source."""
+        path = Path(file)
+        return parse_pipeline(
+            _read_text(path),
+            file=str(file),
+            infer=lambda stream: source_columns(self.spark, stream, path.parent),
+        )
+
+    def start(
+        self,
+        file: Path | str,
+        *,
+        checkpoint: Path | str | None = None,
+        options: RunOptions | None = None,
+        statistics: Statistics | None = None,
+    ) -> list[Job]:
+        """Starts every query of a pipeline file, each resuming from its own part of the checkpoint."""
+        path = Path(file)
+        pipeline = self.read(path)
+        if not pipeline.queries:
+            raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
+        root = str(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
+        sources = {s.name: read_stream(self.spark, s, path.parent) for s in pipeline.streams}
+        known = statistics or statistics_beside(path)
+        jobs = []
+        for number, query in enumerate(pipeline.queries, start=1):
+            name = f"{number}-{query.sink or 'console'}"
+            place = Checkpoint(self.spark, f"{root}/{name}")
+            plan = place.plan(self._plan(query, known))
+            sink = pipeline.sink(query.sink) if query.sink else None
+            jobs.append(
+                Job(self.spark, name, plan, sources, sink, place, path.parent, options or RunOptions())
+            )
+        for job in jobs:
+            job.start()
+        return jobs
+
+    def run(
+        self,
+        file: Path | str,
+        *,
+        checkpoint: Path | str | None = None,
+        options: RunOptions | None = None,
+        statistics: Statistics | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> list[Job]:
+        """Runs a pipeline file until its queries end, one fails, or the caller interrupts."""
+        jobs = self.start(file, checkpoint=checkpoint, options=options, statistics=statistics)
+        try:
+            follow(jobs, on_progress)
+        finally:
+            for job in jobs:
+                job.stop()
+        return jobs
+
+    def _plan(self, query: Query, statistics: Statistics | None) -> PhysicalPlan:
+        return plan_physical(query, int(self.spark.conf.get(PARTITIONS) or 1), statistics)
+
+
+def follow(jobs: list[Job], on_progress: OnProgress | None = None) -> None:
+    """Waits until all jobs have ended, telling of every batch."""
+    running = True
+    while running:
+        states = [job.is_running() for job in jobs]
+        running = any(states)
+        for job in jobs:
+            for progress in job.poll():
+                if on_progress:
+                    on_progress(job, progress)
+        if running:
+            time.sleep(POLL_S)
+
+
+def default_checkpoint(file: Path) -> Path:
+    """Where a pipeline keeps its state when nothing else is said: beside its file."""
+    return file.parent.absolute() / ".watersmeet" / file.stem
+
+
+def statistics_beside(file: Path) -> Statistics | None:
+    """The statistics `analyze` has left beside a pipeline file, if any."""
+    path = file.with_suffix(".stats.json")
+    return read_statistics(path) if path.exists() else None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a text file in UTF-8") from None
+
+
+def _event_time(name: str, columns: tuple[Column, ...], event_time: str | None) -> str | None:
+    if event_time is None:
+        return None
+    column = next((c for c in columns if c.name.lower() == event_time.lower()), None)
+    if column is None:
+        raise ConfigurationError(
+            f"stream {name} has no column {event_time}; it has {', '.join(c.name for c in columns)}"
+        )
+    if column.type not in ("timestamp", "timestamp_ntz"):
+        raise ConfigurationError(
+            f"the event time of {name} must be a timestamp; {column.name} is {column.type}"
+        )
+    return column.name
+
+
+def _duration(name: str, option: str, text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{option} of stream {name}: {error}") from None

@@ -1,0 +1,202 @@
+"""A query becomes one streaming DataFrame.
+
+    sources -> project -> pack -> exchange -> (rank -> exchange) -> join -> unpack -> residual, SELECT
+
+Everything up to `project` and from `unpack` on is Spark SQL; between them only chunks travel. Nothing here
+touches data: it builds the plan that Spark runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
+
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, KEEP, TICK, TS, Grid, InputLayout, plan_bucket
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.query import ANSWER_TIME, Input, Query
+from watersmeet.query.expression import quote_name
+from watersmeet.spark.distinct_aggregates import without_distinct
+from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.labels import bucket_labels
+from watersmeet.spark.metrics import OBSERVATION, observed, stage_schema
+from watersmeet.spark.pack import NOW, Pack, PackEnd
+from watersmeet.spark.sources import ARRIVAL_TIME
+from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
+from watersmeet.spark.unpack import UnpackAnswers, UnpackValues
+from watersmeet.spark.wire import WIRE_SCHEMA
+
+_TICK_CLOCK = "__tick_clock"
+_TICK_ORIGIN_US = 10**16  # ticks before 1970 have a place on the clock too
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Builds the streaming DataFrame of one plan; `control` is a stream of which any row ends all input."""
+
+    spark: SparkSession
+    plan: PhysicalPlan
+    sources: Mapping[str, DataFrame]
+    control: DataFrame | None = None
+
+    def answers(self) -> DataFrame:
+        """The query's answers as a streaming DataFrame."""
+        query = self.query
+        joined = self._join()
+        if query.aggregate:
+            return self._aggregate(joined)
+        selected = self._select(joined, keep_life=query.distinct)
+        return self._distinct(selected) if query.distinct else selected
+
+    @property
+    def query(self) -> Query:
+        return self.plan.query
+
+    def _join(self) -> DataFrame:
+        """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
+        query, bucket = self.query, plan_bucket(self.query)
+        grid = Grid(self.plan.shares.shares)
+        labels = bucket_labels(self.plan.partitions)[: grid.buckets]
+        streams = tuple(item.stream.name for item in query.inputs)
+        stage = StagePlan("join", bucket, streams, grid, labels, self.plan.fingerprint)
+        ranked = query.joins_delayed
+        rank_labels = bucket_labels(self.plan.partitions)[:1]
+        whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
+        first = (whole, rank_labels) if ranked else (grid, labels)
+        wire = self._packed(bucket.layout.inputs, *first)
+        if ranked:
+            rank = StagePlan("rank", bucket, streams, whole, rank_labels, self.plan.fingerprint)
+            wire = wire.groupBy("bucket").transformWithStateInPandas(
+                RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
+            )
+        out = wire.groupBy("bucket").transformWithStateInPandas(
+            JoinStage(stage), stage_schema(bucket.layout, streams), "Append", "None"
+        )
+        out = out.observe(OBSERVATION, *observed(bucket.layout, streams))
+        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
+        payload = tuple((alias, columns) for alias, columns in payload if columns)
+        unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
+        return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
+
+    def _packed(self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...]) -> DataFrame:
+        """The wire rows of all inputs."""
+        parts = []
+        for number, (item, layout) in enumerate(zip(self.query.inputs, layouts, strict=True)):
+            projected, columns = self._projected(item, layout)
+            pack = Pack(number, layout, columns, grid, labels)
+            parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
+        if self.control is not None:
+            parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
+        return reduce(DataFrame.unionAll, parts)
+
+    def _projected(self, item: Input, layout: InputLayout) -> tuple[DataFrame, tuple[str, ...]]:
+        """One input as the columns its chunks hold, and which of them those are."""
+        source = self.sources[item.stream.name].alias(item.alias)
+        keep = " AND ".join(f"({expr.sql})" for expr in item.filters)
+        selected = {TS: _microseconds(item)}
+        for cls, name in layout.keys:
+            selected[name] = self._key(item, cls)
+        payload = list(layout.payload)
+        if layout.window.counts_rows:  # tuples of one instant are ordered by all their values
+            payload += [
+                column.name for column in item.stream.columns if column.name != item.stream.event_time
+            ]
+        for column in dict.fromkeys(payload):
+            selected.setdefault(column, f"{quote_name(item.alias)}.{quote_name(column)}")
+        if keep and not layout.window.counts_rows:  # what the filter drops need not travel to be counted
+            selected = {
+                name: text if name == TS else f"CASE WHEN {keep} THEN {text} END"
+                for name, text in selected.items()
+            }
+        columns = tuple(selected)
+        if keep:
+            selected[KEEP] = keep
+            columns += (KEEP,) if layout.window.counts_rows else ()
+        if any(stream.idle_after_us is not None for stream in self.query.streams):
+            selected[NOW] = "unix_micros(current_timestamp())"
+        return source.selectExpr(*(f"{text} AS {quote_name(n)}" for n, text in selected.items())), columns
+
+    def _key(self, item: Input, cls: int) -> str:
+        attribute, type_ = self.query.graph.classes[cls].of(item.alias), self.query.graph.classes[cls].type
+        assert attribute is not None
+        text = attribute.expr.sql
+        return text if type_ is None or attribute.expr.type == type_ else f"CAST({text} AS {type_})"
+
+    def _answer_schema(self, payload: tuple[tuple[str, tuple[str, ...]], ...]) -> StructType:
+        fields = []
+        for alias, columns in payload:
+            types = {f.name: f.dataType for f in self.sources[self.query.input(alias).stream.name].schema}
+            fields.append(StructField(alias, _struct({name: types[name] for name in columns})))
+        fields.append(StructField(ANSWER_TS, TimestampType()))
+        if self.query.distinct:
+            fields.append(StructField(ANSWER_END, LongType()))
+        if self.query.aggregate:
+            fields.append(StructField(TICK, TimestampType()))
+        return StructType(fields)
+
+    def _meets_residual(self, joined: DataFrame) -> DataFrame:
+        """Combinations that meet the conditions over several inputs, t under its SQL name."""
+        named = joined.withColumnRenamed(ANSWER_TS, ANSWER_TIME)
+        condition = " AND ".join(f"({expr.sql})" for expr in self.query.residual)
+        return named.where(condition) if condition else named
+
+    def _select(self, joined: DataFrame, *, keep_life: bool) -> DataFrame:
+        outputs = [f"{output.expr.sql} AS {quote_name(output.name)}" for output in self.query.select]
+        if keep_life:
+            outputs += [f"{ANSWER_TIME} AS {ANSWER_TS}", ANSWER_END]
+        return self._meets_residual(joined).selectExpr(*outputs)
+
+    def _distinct(self, selected: DataFrame) -> DataFrame:
+        """Values as they appear, through a stage of their own."""
+        columns = tuple(output.name for output in self.query.select)
+        labels = bucket_labels(self.plan.partitions)
+        stage = StagePlan(
+            "distinct", plan_bucket(self.query), (), Grid((len(labels),)), labels, self.plan.fingerprint
+        )
+        wire = selected.mapInArrow(PackValues(columns, labels), WIRE_SCHEMA)
+        out = wire.groupBy("bucket").transformWithStateInPandas(
+            DistinctStage(stage, columns), VALUES_SCHEMA, "Append", "None"
+        )
+        schema = StructType([selected.schema[name] for name in columns])
+        return out.mapInArrow(UnpackValues(), schema)
+
+    def _aggregate(self, joined: DataFrame) -> DataFrame:
+        """Groups of the answers sampled at each tick, by Spark's own streaming aggregation.
+
+        All samples of a tick come in one batch, and later batches have later ticks, so a watermark without
+        delay is exact. Spark's watermark knows milliseconds from 1970 on, so it follows the number of the
+        tick on a clock of its own, one millisecond a tick.
+        """
+        aggregate = self.query.aggregate
+        assert aggregate is not None
+        sampled = self._meets_residual(joined).drop(ANSWER_TIME).withColumnRenamed(TICK, ANSWER_TIME)
+        number = f"unix_micros({ANSWER_TIME}) div {aggregate.emit_every_us}"
+        sampled = sampled.withColumn(
+            _TICK_CLOCK, F.expr(f"timestamp_micros({number} * 1000 + {_TICK_ORIGIN_US})")
+        )
+        sampled = sampled.withWatermark(_TICK_CLOCK, "0 seconds")
+        outputs = ", ".join(
+            f"{without_distinct(output.expr.sql)} AS {quote_name(output.name)}"
+            for output in self.query.select
+        )
+        groups = ", ".join([_TICK_CLOCK, ANSWER_TIME, *(expr.sql for expr in aggregate.group_by)])
+        having = f" HAVING {without_distinct(aggregate.having.sql)}" if aggregate.having else ""
+        return self.spark.sql(f"SELECT {outputs} FROM {{sampled}} GROUP BY {groups}{having}", sampled=sampled)
+
+
+def _microseconds(item: Input) -> str:
+    """The event time as whole microseconds since the epoch; a time without a zone is read as UTC."""
+    name = item.stream.event_time or ARRIVAL_TIME
+    text = f"{quote_name(item.alias)}.{quote_name(name)}"
+    column = item.stream.column(name)
+    if column is not None and column.type == "timestamp_ntz":
+        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {text})"
+    return f"unix_micros({text})"
+
+
+def _struct(types: Mapping[str, DataType]) -> StructType:
+    return StructType([StructField(name, type_) for name, type_ in types.items()])

@@ -1,0 +1,174 @@
+"""Spark's exceptions in one clear sentence each, with what to do.
+
+Spark reports a failed query as a long text about its own plan; what went wrong is somewhere in the chain of
+causes. Here the chain is searched for the failures a user can do something about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
+
+RESUME = "then start again with the same checkpoint: nothing is lost"
+_MAX_CAUSES = 20
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure known by a pattern in its text; `advice` may use the pattern's groups."""
+
+    pattern: str
+    advice: str
+    error: type[WatersmeetError] = DataError
+
+    def explain(self, text: str) -> WatersmeetError | None:
+        found = re.search(self.pattern, text, re.DOTALL)
+        if found is None:
+            return None
+        return self.error(self.advice.format(**{k: v.strip() for k, v in found.groupdict("").items()}))
+
+
+# In order: a specific failure before the general one it would also match.
+FAILURES = (
+    Failure(r"watersmeet\.errors\.ConfigurationError: (?P<message>[^\n]+)", "{message}", ConfigurationError),
+    Failure(r"watersmeet\.errors\.\w+: (?P<message>[^\n]+)", "{message}"),
+    Failure(
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full: free some space where the checkpoint, the sink and Spark's scratch files are, "
+        f"{RESUME}",
+    ),
+    Failure(
+        r"STREAMING_CHECKPOINT_MISSING_METADATA_FILE\] Checkpoint location (?P<path>\S+)",
+        "the checkpoint {path} has lost its metadata file, so it cannot be resumed. "
+        "Put the file back from a copy, or start anew with another checkpoint",
+    ),
+    Failure(
+        r"Failed to read log file (?P<file>\S+?)\. ",
+        "the checkpoint is damaged: {file} cannot be read. Put it back from a copy, "
+        "or start anew with another checkpoint",
+    ),
+    Failure(
+        r"MALFORMED_LOG_FILE|Incomplete log file|"
+        r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_\w*STATE|INVALID_CHANGE_LOG|CHECKPOINT_FILE_CHECKSUM|"
+        r"StateStore[^\n]*does not exist|org\.apache\.hadoop\.fs\.ChecksumException|"
+        r"StreamMetadata.*?Json|JsonParseException.*?StreamMetadata",
+        "the checkpoint is damaged and cannot be resumed. Put it back from a copy, "
+        "or start anew with another checkpoint",
+    ),
+    Failure(
+        r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\].*?reading file (?P<file>\S+)\. .*?column \[(?P<column>.*?)\]\. "
+        r"Expected Spark type (?P<declared>.*?), actual Parquet type (?P<actual>\w+)",
+        "{file} does not match its declared schema: column {column} is declared {declared} and the file "
+        f"holds {{actual}}. Correct the declaration or take the file away, {RESUME}",
+    ),
+    Failure(
+        r"reading file (?P<file>\S+?)\.\s.*(?:MALFORMED_RECORD_IN_PARSING|BadRecordException)",
+        "{file} holds a record that does not match its declared schema. Correct the file or the declaration "
+        f"(or let such records through as NULL with 'option.mode' = 'PERMISSIVE'), {RESUME}",
+    ),
+    Failure(
+        r"MALFORMED_RECORD_IN_PARSING",
+        "a record does not match the declared schema. Correct the declaration, or let such records through "
+        f"as NULL with 'option.mode' = 'PERMISSIVE', {RESUME}",
+    ),
+    Failure(
+        r"reading file (?P<file>\S+?)\.\s.*(?:is not a Parquet file|CANNOT_READ_FILE_FOOTER|not read footer)",
+        "{file} is damaged or not of the declared format. Take it away or put a whole one in its place, "
+        f"{RESUME}",
+    ),
+    Failure(
+        r"(?:FILE_NOT_EXIST|FileNotFoundException).*?(?P<file>file:\S+?|/\S+?)(?=\.?\s| does not)",
+        "{file} has disappeared since it was listed. Put it back, "
+        f"{RESUME}; files of a source must stay until they are read",
+    ),
+    Failure(
+        r"FAILED_READ_FILE.*?reading file (?P<file>\S+?)\.\s",
+        f"{{file}} cannot be read. Look whether it is whole, readable and of the declared format, {RESUME}",
+    ),
+    Failure(
+        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_OPERATOR_OUT_OF_ORDER|"
+        r"STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH|MISMATCH)|STATE_STORE_\w*SCHEMA",
+        "the checkpoint was written by another query. Run the query it belongs to, or use another checkpoint",
+    ),
+    Failure(
+        r"CONCURRENT_QUERY|CONCURRENT_STREAM_LOG_UPDATE|already active with the same id",
+        "another run is using this checkpoint. Stop it first, or use another checkpoint",
+    ),
+    Failure(
+        r"Python worker exited unexpectedly|Python worker failed to connect back",
+        f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",
+    ),
+    Failure(
+        r"Java heap space|GC overhead limit exceeded|OutOfMemoryError",
+        f"Spark ran out of memory. Give it more, such as --conf spark.driver.memory=4g, {RESUME}",
+    ),
+    Failure(
+        r"failOnDataLoss",
+        "the source no longer has data that was not read yet (its retention is too short). To go on without "
+        "it, set 'option.failOnDataLoss' = 'false'; the answers with that data are lost",
+    ),
+    Failure(
+        r"Permission denied|AccessControlException",
+        f"a file or folder may not be read or written by this user. Look at the permissions, {RESUME}",
+    ),
+    Failure(
+        r"(?P<parent>Parent path is not a directory: \S+)",
+        "a path goes through something that is not a folder. {parent}",
+        ConfigurationError,
+    ),
+)
+
+
+def explain_failure(exception: BaseException) -> WatersmeetError:
+    """The failure as one sentence; an exception that is not known keeps its own first line."""
+    if isinstance(exception, WatersmeetError):
+        return exception
+    messages = list(_chain(exception))
+    text = "\n".join(messages)
+    for failure in FAILURES:
+        if error := failure.explain(text):
+            return error
+    return WatersmeetError(f"Spark failed: {first_line(messages[0])}")
+
+
+def first_line(message: str) -> str:
+    """What a Spark message says before it goes on about plans and stack traces."""
+    text = message.split("=== Streaming Query ===")[0]
+    text = re.sub(r"^.*?terminated with exception: ", "", text, flags=re.DOTALL)
+    text = re.sub(r"^An error occurred while calling \S+\s*: ", "", text)
+    text = re.sub(r"^(?:[\w$]+\.)+(\w+(?:Exception|Error)): ", "", text)
+    line = text.strip().split("\n")[0]
+    return (
+        re.sub(r"(?:^\[[A-Z_0-9.]+\] )|(?: SQLSTATE: \w+)", "", line).strip().rstrip(".") or "no reason given"
+    )
+
+
+def _chain(exception: BaseException) -> Iterator[str]:
+    """The messages from an exception down to its first cause, on the Python side and in the JVM."""
+    current: Any = exception
+    for _ in range(_MAX_CAUSES):
+        if current is None:
+            return
+        if isinstance(current, Py4JJavaError):
+            yield from _java_chain(current.java_exception)
+            return
+        yield str(current).split("=== Streaming Query ===")[0]
+        # PySpark keeps what the JVM says under these names; a task's own failure is in the stack trace alone.
+        yield getattr(current, "_stackTrace", "")
+        current = getattr(current, "_cause", None) or current.__cause__
+
+
+def _java_chain(exception: Any) -> Iterator[str]:
+    for _ in range(_MAX_CAUSES):
+        if exception is None:
+            return
+        where = exception.getStackTrace()
+        # A JSON error does not say whose JSON it was, but the stack does.
+        yield "\n".join([exception.toString(), *(str(frame) for frame in list(where)[:40])])
+        exception = exception.getCause()

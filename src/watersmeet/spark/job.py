@@ -1,0 +1,99 @@
+"""One query of a pipeline as it runs: started, followed, ended, resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.query import Sink
+from watersmeet.spark.checkpoint import Checkpoint
+from watersmeet.spark.compile import Compiler
+from watersmeet.spark.failures import explain_failure
+from watersmeet.spark.progress import Progress, parse_progress
+from watersmeet.spark.sinks import write_stream
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run: every `trigger_us`, or once over what is there, which with `flush` is all there will be."""
+
+    trigger_us: int | None = None
+    available_now: bool = False
+    flush: bool = False
+
+
+@dataclass
+class Job:
+    """A running query; with `flush` a second, short run lets out what waited for the watermark."""
+
+    spark: SparkSession
+    name: str
+    plan: PhysicalPlan
+    sources: Mapping[str, DataFrame]
+    sink: Sink | None
+    checkpoint: Checkpoint
+    base: Path
+    options: RunOptions
+    progress: Progress | None = None
+    _query: StreamingQuery | None = None
+    _seen: set[tuple[str, int]] = field(default_factory=set)
+    _ending: bool = False
+
+    def start(self) -> None:
+        """Starts, or resumes from the checkpoint."""
+        answers = Compiler(self.spark, self.plan, self.sources, self.checkpoint.control()).answers()
+        self._query = write_stream(
+            answers,
+            self.sink,
+            name=self.name,
+            checkpoint=self.checkpoint.spark_folder,
+            trigger_us=self.options.trigger_us,
+            available_now=self.options.available_now,
+            base=self.base,
+        )
+
+    def poll(self) -> list[Progress]:
+        """The batches finished since the last call; raises what made the query fail, in plain words."""
+        assert self._query is not None
+        streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
+        fresh = []
+        for report in self._query.recentProgress:
+            record = json.loads(report.json)
+            key = (record["runId"], record["batchId"])
+            if key not in self._seen and record.get("observedMetrics"):
+                self._seen.add(key)
+                self.progress = parse_progress(record, streams, self.progress)
+                fresh.append(self.progress)
+        if (failure := self._query.exception()) is not None:
+            raise explain_failure(failure)
+        return fresh
+
+    def is_running(self) -> bool:
+        """Whether there is more to come; starts the second run of a flush when the first has ended."""
+        assert self._query is not None
+        if self._query.isActive:
+            return True
+        if self._query.exception() is not None or not self.options.flush:
+            return False
+        if self._ending:
+            self.checkpoint.mark_ended()
+            return False
+        self._ending = True
+        self.checkpoint.end_input()
+        self.start()
+        return True
+
+    def stop(self) -> None:
+        """Ends the query; a batch under way is done again on resume."""
+        if self._query is not None:
+            try:
+                self._query.stop()
+            except PySparkException as error:
+                raise explain_failure(error) from None

@@ -1,0 +1,150 @@
+"""Spark's report on a micro-batch, with our observed metrics in it, as the few numbers a person follows.
+
+Names are data: whatever `input_<alias>`, `late_<alias>`, `undated_<alias>` and `max_ts_<stream>` the observed
+metrics hold become rows here. Nothing of Spark is needed: a report is the dictionary in its JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from watersmeet.query import BEGINNING
+
+OBSERVATION = "watersmeet"
+
+
+@dataclass(frozen=True)
+class InputProgress:
+    """One input of the query in one micro-batch."""
+
+    alias: str
+    rows: int
+    rows_per_s: float
+    late: int
+    undated: int
+    max_ts_us: int | None  # of its stream, so far
+    ahead_us: int | None  # how far its stream is before the watermark
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A micro-batch, and the totals of this run up to it."""
+
+    batch_id: int
+    timestamp: str
+    batch_ms: int
+    inputs: tuple[InputProgress, ...] = ()
+    watermark_us: int | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    memory_bytes: int = 0
+    answers: int = 0
+    answers_per_s: float = 0.0
+    kernel_ms: float = 0.0
+    total_rows: int = 0
+    total_late: int = 0
+    total_answers: int = 0
+    total_batches: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(item.rows for item in self.inputs)
+
+    @property
+    def rows_per_s(self) -> float:
+        return sum(item.rows_per_s for item in self.inputs)
+
+    @property
+    def late(self) -> int:
+        return sum(item.late for item in self.inputs)
+
+    def as_json(self) -> dict[str, Any]:
+        """Every field as plain JSON, with the sums over inputs."""
+        return {**asdict(self), "rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late}
+
+
+def parse_progress(
+    report: Mapping[str, Any], streams: Mapping[str, str] | None = None, previous: Progress | None = None
+) -> Progress:
+    """A report as `Progress`.
+
+    `streams` names the stream of each alias, where they differ. `previous` is the report before: rates are
+    taken over the time since it, totals go on from it, and what an idle batch does not tell stays as it was.
+    """
+    if previous is not None and report["batchId"] == previous.batch_id and not report.get("numInputRows"):
+        return previous
+    metrics = _metrics(report)
+    batch_ms = int(report.get("durationMs", {}).get("triggerExecution", report.get("batchDuration", 0)))
+    seconds = max(_seconds_between(previous, report["timestamp"]), batch_ms / 1000, 0.001)
+    watermark = _time(metrics.get("watermark_us"), previous.watermark_us if previous else None)
+    inputs = tuple(
+        _input(alias, (streams or {}).get(alias, alias), metrics, seconds, watermark, previous)
+        for alias in _aliases(metrics, previous)
+    )
+    answers = metrics.get("answers", 0)
+    return Progress(
+        batch_id=int(report["batchId"]),
+        timestamp=str(report["timestamp"]),
+        batch_ms=batch_ms,
+        inputs=inputs,
+        watermark_us=watermark,
+        state_rows=metrics.get("state_rows", previous.state_rows if previous else 0),
+        state_bytes=metrics.get("state_bytes", previous.state_bytes if previous else 0),
+        memory_bytes=metrics.get("memory_bytes", previous.memory_bytes if previous else 0),
+        answers=answers,
+        answers_per_s=answers / seconds,
+        kernel_ms=metrics.get("kernel_us", 0) / 1000,
+        total_rows=(previous.total_rows if previous else 0) + sum(item.rows for item in inputs),
+        total_late=(previous.total_late if previous else 0) + sum(item.late for item in inputs),
+        total_answers=(previous.total_answers if previous else 0) + answers,
+        total_batches=(previous.total_batches if previous else 0) + 1,
+    )
+
+
+def _metrics(report: Mapping[str, Any]) -> dict[str, int]:
+    """The observed metrics that have a value: a sum over no rows at all is NULL."""
+    observed = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
+    values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
+    return {name: int(value) for name, value in values.items() if value is not None}
+
+
+def _aliases(metrics: Mapping[str, int], previous: Progress | None) -> list[str]:
+    found = [name.removeprefix("input_") for name in metrics if name.startswith("input_")]
+    return found or [item.alias for item in (previous.inputs if previous else ())]
+
+
+def _input(
+    alias: str,
+    stream: str,
+    metrics: Mapping[str, int],
+    seconds: float,
+    watermark: int | None,
+    previous: Progress | None,
+) -> InputProgress:
+    rows = metrics.get(f"input_{alias}", 0)
+    before = next((item for item in (previous.inputs if previous else ()) if item.alias == alias), None)
+    newest = _time(metrics.get(f"max_ts_{stream}"), before.max_ts_us if before else None)
+    if before and before.max_ts_us is not None and newest is not None:
+        newest = max(newest, before.max_ts_us)
+    return InputProgress(
+        alias=alias,
+        rows=rows,
+        rows_per_s=rows / seconds,
+        late=metrics.get(f"late_{alias}", 0),
+        undated=metrics.get(f"undated_{alias}", 0),
+        max_ts_us=newest,
+        ahead_us=None if newest is None or watermark is None else newest - watermark,
+    )
+
+
+def _time(value: int | None, otherwise: int | None) -> int | None:
+    return otherwise if value is None or value <= BEGINNING else value
+
+
+def _seconds_between(previous: Progress | None, timestamp: str) -> float:
+    if previous is None:
+        return 0.0
+    return (datetime.fromisoformat(timestamp) - datetime.fromisoformat(previous.timestamp)).total_seconds()

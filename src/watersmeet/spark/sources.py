@@ -1,0 +1,155 @@
+"""A declared stream as a Spark DataFrame with exactly its declared columns.
+
+What does not match the declaration is refused, at the start where it can be seen there: parquet files on a
+local disk are looked into, since Spark reads a column they lack as NULL. A parquet file that arrives later
+without a column still reads as NULL there, as Spark defines it; one of another type stops the query.
+Text formats (JSON, CSV) stop at a record that does not fit, unless 'option.mode' says otherwise.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.query import Column, Connector, Stream
+from watersmeet.query.expression import quote_name
+from watersmeet.spark import generator
+from watersmeet.spark.connectors import FILE_FORMATS, local_path, refusals_named, resolve
+from watersmeet.spark.generator_source import register
+from watersmeet.spark.parquet_schema import check_parquet
+
+ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares none
+RECORD_FORMATS = ("json", "csv", "xml")
+
+Reader = DataFrameReader | DataStreamReader
+
+
+def read_stream(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
+    """The stream's tuples as they come; `base` is the folder relative paths start from."""
+    frame = _read(spark, stream, base, lambda: spark.readStream)
+    return frame if stream.event_time else stamp_arrivals(frame)
+
+
+def read_batch(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
+    """All the tuples a stream's source holds now, as a static DataFrame."""
+    frame = _read(spark, stream, base, lambda: spark.read)
+    return frame if stream.event_time else stamp_arrivals(frame)
+
+
+def stamp_arrivals(frame: DataFrame) -> DataFrame:
+    """Tuples with the time of their micro-batch as event time."""
+    return frame.withColumn(ARRIVAL_TIME, F.current_timestamp())
+
+
+def source_columns(spark: SparkSession, stream: Stream, base: Path) -> tuple[Column, ...]:
+    """The columns a source has of itself, for a stream declared without any."""
+    source = _source_of(stream)
+    _check_path(stream, source, base)
+    if source.format.lower() == generator.FORMAT:
+        return generator.DEFAULT_COLUMNS
+    if source.format.lower() == "kafka":
+        raise ConfigurationError(f"stream {stream.name}: declare the columns of its Kafka messages")
+    with refusals_named(f"stream {stream.name}", source):
+        frame = spark.read.format(source.format).options(**resolve(source, base)).load()
+        return tuple(Column(field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+
+
+def _source_of(stream: Stream) -> Connector:
+    if stream.source is None:
+        raise ConfigurationError(
+            f"stream {stream.name} has no source: declare one with WITH (format = 'parquet', path = '...')"
+        )
+    return stream.source
+
+
+def _read(spark: SparkSession, stream: Stream, base: Path, new_reader: Callable[[], Reader]) -> DataFrame:
+    source = _source_of(stream)
+    _check_path(stream, source, base)
+    options = resolve(source, base)
+    kind = source.format.lower()
+    if kind == generator.FORMAT:
+        generator.parse_options(options, stream.columns)  # here, where a refusal needs no unwrapping
+        register(spark)
+    if kind == "parquet" and (path := local_path(source, base)):
+        check_parquet(stream, path)
+    if kind in RECORD_FORMATS and source.option("mode") is None:
+        options["mode"] = "FAILFAST"
+    with refusals_named(f"stream {stream.name}", source):
+        if kind == "kafka":
+            mode = options.pop("mode", "FAILFAST")
+            return decode_messages(new_reader().format("kafka").options(**options).load(), stream, mode)
+        return _checked(_load(stream, lambda: new_reader().format(source.format).options(**options)), stream)
+
+
+def _check_path(stream: Stream, source: Connector, base: Path) -> None:
+    """Refuses a path that is missing while the stream that asks for it can still be named."""
+    path, written = local_path(source, base), source.option("path")
+    if written is None:
+        if source.format.lower() in FILE_FORMATS:
+            raise ConfigurationError(f"stream {stream.name} (format {source.format}): add path = 'folder'")
+        return
+    if path is not None and not path.exists() and not glob.glob(str(path)):
+        relative = "" if str(path) == written else f" (path = '{written}', relative to {base.absolute()})"
+        raise DataError(
+            f"stream {stream.name}: there is no {path}{relative}. Make it, even empty, or correct it"
+        )
+
+
+def _load(stream: Stream, new_reader: Callable[[], Reader]) -> DataFrame:
+    """The source under the declared schema, or under its own where that cannot be changed."""
+    declared = ", ".join(f"{quote_name(column.name)} {column.type}" for column in stream.columns)
+    try:
+        return new_reader().schema(declared).load()
+    except PySparkException as refusal:
+        if "user-specified schema" not in str(refusal):
+            raise
+    return new_reader().load()
+
+
+def _checked(frame: DataFrame, stream: Stream) -> DataFrame:
+    """The declared columns of a frame, refused where it has them not or of another type."""
+    found = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
+    for column in stream.columns:
+        actual = found.get(column.name.lower())
+        if actual is None:
+            raise DataError(
+                f"stream {stream.name}: its source has no column {column.name}; it has {', '.join(found)}"
+            )
+        if actual != column.type.lower() and actual != _spelt(frame, column):
+            raise DataError(
+                f"stream {stream.name}: column {column.name} is declared {column.type}, "
+                f"but its source makes it {actual}"
+            )
+    return frame.select(*(F.col(quote_name(column.name)).alias(column.name) for column in stream.columns))
+
+
+def _spelt(frame: DataFrame, column: Column) -> str:
+    """A declared type in Spark's own spelling."""
+    return frame.sparkSession.createDataFrame([], f"c {column.type}").schema[0].dataType.simpleString()
+
+
+def decode_messages(frame: DataFrame, stream: Stream, mode: str = "FAILFAST") -> DataFrame:
+    """Kafka messages as tuples: Kafka's own columns by name and type, others from its value, in JSON."""
+    own = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    inside = [column for column in stream.columns if own.get(column.name) != column.type]
+    if not inside:
+        return frame.select(*(column.name for column in stream.columns))
+    schema = ", ".join(f"{quote_name(column.name)} {column.type}" for column in inside)
+    value = F.from_json(F.col("value").cast("string"), schema, {"mode": mode})
+    names = {column.name for column in inside}
+    unpacked = frame.withColumn("watersmeet_value", value)
+    return unpacked.select(
+        *(
+            F.col("watersmeet_value").getField(column.name).alias(column.name)
+            if column.name in names
+            else F.col(quote_name(column.name))
+            for column in stream.columns
+        )
+    )

@@ -1,0 +1,221 @@
+"""Stateful stages: one call per bucket and micro-batch, all work vectorised in the kernel.
+
+A stage finds its bucket in the worker's cache, or catches up from the chunk log of Spark's state store, feeds
+it the batch, and writes what changed. The state store is the truth; the cache is only speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from watersmeet.kernel import (
+    BucketPlan,
+    ChangeTracker,
+    Grid,
+    JoinBucket,
+    Marks,
+    PersistedChunk,
+    Places,
+    RankBucket,
+    route,
+)
+from watersmeet.spark.metrics import StageMetrics
+from watersmeet.spark.state_log import Head, StateLog
+from watersmeet.spark.wire import (
+    END_OF_INPUT,
+    UNKNOWN,
+    WATERMARK,
+    WireRow,
+    decode,
+    decode_places,
+    encode,
+    encode_places,
+    from_pandas,
+    to_pandas,
+)
+from watersmeet.spark.worker_cache import CACHE, Entry, Key
+
+ANSWER_ROWS = 1 << 16  # rows of answers in one blob
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """All a stage must know; it travels to the workers with every task."""
+
+    name: str
+    bucket: BucketPlan
+    streams: tuple[str, ...]  # the stream of each input, in order
+    grid: Grid
+    labels: tuple[int, ...]
+    fingerprint: str
+
+
+class BucketStage(StatefulProcessor):
+    """What all stages share: finding the bucket, running it, keeping it."""
+
+    def __init__(self, plan: StagePlan) -> None:
+        self.plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = StateLog(handle)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        started = time.perf_counter()
+        arrived = from_pandas(rows)
+        number = self.plan.labels.index(int(key[0]))
+        head = self._state.read_head(self.plan.fingerprint)
+        cache_key = _cache_key(self.plan.name, number)
+        entry = self._find(head, CACHE.take(cache_key))
+        yield from self.run(entry.bucket, number, arrived, started)
+        changes = entry.tracker.changes(entry.bucket.persisted())
+        head = self._state.write(head, changes, entry.bucket.snapshot())
+        CACHE.put(cache_key, Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes))
+
+    def close(self) -> None:
+        """Nothing to close: state belongs to Spark, the cache to the worker."""
+
+    def run(self, bucket: Any, number: int, rows: list[WireRow], started: float) -> Iterator[pd.DataFrame]:
+        """Feeds a micro-batch to a bucket and yields the stage's output."""
+        raise NotImplementedError
+
+    def fresh(self) -> Any:
+        """A bucket that has seen nothing."""
+        raise NotImplementedError
+
+    def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> Any:
+        """A bucket as it was persisted."""
+        raise NotImplementedError
+
+    def _find(self, head: Head, cached: Entry | None) -> Entry:
+        """The bucket as the state store has it, reading only what the worker does not hold already."""
+        if head.chunks is None or head.snapshot is None:
+            return Entry("", self.fresh(), ChangeTracker(), 0)
+        if cached is not None and cached.token == head.token:
+            return cached
+        held: dict[tuple[str, int], PersistedChunk] = {}
+        if cached is not None and cached.token in head.tokens:  # an ancestor: its chunks are the store's
+            held = {(chunk.section, chunk.number): chunk for chunk in cached.bucket.persisted()}
+        chunks = [
+            held.get((section, number)) or self._state.read_chunk(section, number, pieces)
+            for (section, number), pieces in head.chunks.items()
+        ]
+        bucket = self.restore(head.snapshot, chunks)
+        return Entry(head.token, bucket, ChangeTracker(head.chunks), bucket.nbytes)
+
+
+class JoinStage(BucketStage):
+    """Joins the tuples of one bucket; yields answers as blobs, then one row of metrics."""
+
+    def fresh(self) -> JoinBucket:
+        return JoinBucket(self.plan.bucket)
+
+    def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> JoinBucket:
+        return JoinBucket.restore(self.plan.bucket, snapshot, chunks)
+
+    def run(
+        self, bucket: JoinBucket, number: int, rows: list[WireRow], started: float
+    ) -> Iterator[pd.DataFrame]:
+        metrics = StageMetrics.named(self.plan.bucket.layout, self.plan.streams)
+        new, marks = read_batch(self.plan, rows)
+        places = read_places(self.plan, rows)
+        watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
+        kernel_s, answers = 0.0, 0
+        before = time.perf_counter()
+        for table in bucket.step(new, marks, places, max(watermarks, default=None)):
+            kernel_s += time.perf_counter() - before
+            answers += table.num_rows
+            for batch in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS):
+                yield metrics.answer_frame(encode(batch))
+            before = time.perf_counter()
+        kernel_s += time.perf_counter() - before
+        metrics.count_arrivals(self.plan.grid, number, rows, bucket)
+        metrics.count_state(bucket)
+        metrics.set("answers", answers)
+        metrics.set("kernel_us", int(1e6 * kernel_s))
+        metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
+        yield metrics.frame()
+
+
+class RankStage(BucketStage):
+    """Stands before a join with ROWS windows: sees every tuple, and sends them on in watermark order."""
+
+    def __init__(self, plan: StagePlan, next_grid: Grid, next_labels: tuple[int, ...]) -> None:
+        super().__init__(plan)
+        self._next_grid = next_grid
+        self._next_labels = next_labels
+
+    def fresh(self) -> RankBucket:
+        return RankBucket(self.plan.bucket)
+
+    def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> RankBucket:
+        return RankBucket.restore(self.plan.bucket, snapshot, chunks)
+
+    def run(
+        self, bucket: RankBucket, number: int, rows: list[WireRow], started: float
+    ) -> Iterator[pd.DataFrame]:
+        new, marks = read_batch(self.plan, rows)
+        ranked = bucket.step(new, marks)
+        for index, item in enumerate(self.plan.bucket.layout.inputs):
+            parts: dict[int, pa.RecordBatch] = {}
+            if item.alias in ranked.released:
+                for buckets, part in route(self._next_grid, item, ranked.released[item.alias]):
+                    parts |= dict.fromkeys(buckets, part.select(list(item.columns)))
+            known = ranked.places.get(item.alias)
+            places = encode_places(known) if known is not None else b""
+            max_ts = bucket.watermark.max_ts.get(self.plan.streams[index], UNKNOWN)
+            undated = sum(row.undated for row in rows if row.input == index)
+            sent = []
+            for target, label in enumerate(self._next_labels):
+                part = parts.get(target)
+                count, blob = (0, b"") if part is None else (int(part.num_rows), encode(part))
+                late, missing = (0, 0) if target else (ranked.late.get(item.alias, 0), undated)
+                sent.append(
+                    WireRow(label, index, count, max_ts, UNKNOWN, late, missing, chunk=blob, places=places)
+                )
+            yield to_pandas(sent)
+        yield to_pandas([WireRow(label, WATERMARK, max_ts=ranked.watermark) for label in self._next_labels])
+
+
+def read_batch(plan: StagePlan, rows: list[WireRow]) -> tuple[dict[str, pa.RecordBatch], Marks]:
+    """The tuples of a micro-batch by alias, and its marks of progress."""
+    parts: dict[str, list[pa.RecordBatch]] = {}
+    max_ts: dict[str, int] = {}
+    for row in rows:
+        if row.input >= 0:
+            if row.chunk:
+                parts.setdefault(plan.bucket.layout.inputs[row.input].alias, []).append(decode(row.chunk))
+            if row.max_ts != UNKNOWN:
+                stream = plan.streams[row.input]
+                max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))
+    times = [row.now_us for row in rows if row.now_us != UNKNOWN]
+    is_end = any(row.input == END_OF_INPUT for row in rows)
+    new = {
+        alias: batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        for alias, batches in parts.items()
+    }
+    return new, Marks(max_ts, max(times, default=None), is_end)
+
+
+def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, Places]:
+    """The places a rank stage has just given."""
+    aliases = [item.alias for item in plan.bucket.layout.inputs]
+    return {aliases[row.input]: decode_places(row.places) for row in rows if row.places}
+
+
+def _cache_key(stage: str, bucket: int) -> Key:
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    return (query or "", stage, bucket)

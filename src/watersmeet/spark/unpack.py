@@ -1,0 +1,51 @@
+"""The far side of a stage: blobs of answers become rows again, one struct column per input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.spark.metrics import CHUNK
+from watersmeet.spark.wire import decode
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class UnpackAnswers:
+    """Yields answers as rows: a struct per input that answers need, t, and on request the end or the tick."""
+
+    payload: tuple[tuple[str, tuple[str, ...]], ...]  # alias -> columns, for inputs with any
+    with_end: bool
+    with_tick: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column(CHUNK):
+                if len(blob.as_buffer()):
+                    yield self._rows(decode(blob.as_buffer()))
+
+    def _rows(self, answers: pa.RecordBatch) -> pa.RecordBatch:
+        columns: dict[str, pa.Array] = {}
+        for alias, names in self.payload:
+            fields = [answers.column(f"{alias}.{name}") for name in names]
+            columns[alias] = pa.StructArray.from_arrays(fields, list(names))
+        columns[ANSWER_TS] = answers.column(ANSWER_TS).view(_TIMESTAMP)
+        if self.with_end:
+            columns[ANSWER_END] = answers.column(ANSWER_END)
+        if self.with_tick:
+            columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
+        return pa.RecordBatch.from_pydict(columns)
+
+
+class UnpackValues:
+    """Yields the rows of blobs as they are."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column(CHUNK):
+                if len(blob.as_buffer()):
+                    yield decode(blob.as_buffer())

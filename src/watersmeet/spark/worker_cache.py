@@ -1,0 +1,56 @@
+"""Buckets kept in the Python worker between batches: only speed, never truth.
+
+Workers are reused from batch to batch but a bucket may move between them, so an entry is used as it is only
+if its token is the state store's. An entry is taken out while a batch runs, so that a batch that fails
+half-way leaves nothing behind. The cache is bounded in bytes; the entry used longest ago goes first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+Key = tuple[str, str, int]  # query, stage, bucket
+
+LIMIT_VARIABLE = "WATERSMEET_CACHE_BYTES"
+DEFAULT_LIMIT_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A bucket as it stood after the batch that wrote this token."""
+
+    token: str
+    bucket: Any
+    tracker: Any
+    nbytes: int
+
+
+class WorkerCache:
+    """Least-recently-used entries up to a number of bytes."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+
+    def take(self, key: Key) -> Entry | None:
+        """Removes and returns an entry."""
+        return self._entries.pop(key, None)
+
+    def put(self, key: Key, entry: Entry) -> None:
+        """Keeps an entry, unless it alone is more than the limit."""
+        self._entries[key] = entry
+        while self._entries and self.nbytes > self.limit_bytes:
+            self._entries.popitem(last=False)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(entry.nbytes for entry in self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+CACHE = WorkerCache(int(os.environ.get(LIMIT_VARIABLE, DEFAULT_LIMIT_BYTES)))

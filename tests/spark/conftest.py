@@ -1,0 +1,44 @@
+"""The one Spark session all Spark tests share, made the way a user's is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from watersmeet.spark.environment import new_session
+from watersmeet.spark.generator_source import register
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("spark")
+    session = new_session(
+        "local[2]",  # two tasks at once, so that buckets do run side by side
+        "watersmeet-tests",
+        {
+            # A partition more than cores: a bucket then moves between workers, as it does on a cluster.
+            "spark.sql.shuffle.partitions": "3",
+            # Small data: a heap that leaves the machine to the tests beside it.
+            "spark.driver.memory": "1g",
+            # Scratch files and tables go where pytest cleans up.
+            "spark.local.dir": str(folder / "scratch"),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            # A streaming query that a failed test left behind must not hold up the end of the run.
+            "spark.sql.streaming.stopTimeout": "20s",
+        },
+        log=folder / "spark.log",
+    )
+    register(session)
+    yield session
+    for query in session.streams.active:
+        query.stop()
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test that asks for the session is a Spark test."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from watersmeet.query import BEGINNING
+from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.progress import Progress, parse_progress
+
+
+def report(batch: int, at: str = "2025-01-01T00:00:10.000Z", **metrics: int | None) -> dict[str, Any]:
+    """What Spark reports, as far as it is read."""
+    return {
+        "batchId": batch,
+        "timestamp": at,
+        "numInputRows": sum(value or 0 for name, value in metrics.items() if name.startswith("input_")),
+        "durationMs": {"triggerExecution": 500, "addBatch": 400},
+        "observedMetrics": {"watersmeet": metrics} if metrics else {},
+    }
+
+
+FIRST = report(
+    3,
+    input_a=1000, late_a=2, undated_a=1, input_b=500, late_b=0, undated_b=0,
+    max_ts_r1=9_000_000, max_ts_r2=7_000_000, watermark_us=6_000_000,
+    state_rows=1500, state_bytes=64_000, answers=250, kernel_us=12_500,
+)  # fmt: skip
+STREAMS = {"a": "r1", "b": "r2"}
+
+
+def test_a_report_tells_each_input_and_the_query() -> None:
+    progress = parse_progress(FIRST, STREAMS)
+    assert [item.alias for item in progress.inputs] == ["a", "b"]
+    assert [item.rows_per_s for item in progress.inputs] == [2000, 1000]
+    assert [item.late for item in progress.inputs] == [2, 0]
+    assert [item.undated for item in progress.inputs] == [1, 0]
+    assert [item.ahead_us for item in progress.inputs] == [3_000_000, 1_000_000]
+    assert (progress.batch_id, progress.batch_ms, progress.kernel_ms) == (3, 500, 12.5)
+    assert (progress.answers, progress.answers_per_s) == (250, 500)
+    assert (progress.state_rows, progress.state_bytes) == (1500, 64_000)
+
+
+def test_rates_are_over_the_time_since_the_report_before_when_batches_leave_gaps() -> None:
+    first = parse_progress(FIRST, STREAMS)
+    second = parse_progress(report(4, "2025-01-01T00:00:12.000Z", input_a=1000, answers=10), STREAMS, first)
+    assert second.inputs[0].rows_per_s == 500
+    assert second.answers_per_s == 5
+
+
+def test_totals_go_on_from_the_report_before() -> None:
+    first = parse_progress(FIRST, STREAMS)
+    second = parse_progress(report(4, input_a=10, late_a=4, answers=3), STREAMS, first)
+    assert (second.total_rows, second.total_late, second.total_answers) == (1510, 6, 253)
+    assert second.total_batches == 2
+
+
+def test_a_stream_that_sent_nothing_keeps_its_newest_time() -> None:
+    first = parse_progress(FIRST, STREAMS)
+    quiet = report(4, input_a=0, input_b=5, max_ts_r1=BEGINNING, max_ts_r2=8_000_000, watermark_us=7_000_000)
+    second = parse_progress(quiet, STREAMS, first)
+    assert [item.max_ts_us for item in second.inputs] == [9_000_000, 8_000_000]
+    assert [item.ahead_us for item in second.inputs] == [2_000_000, 1_000_000]
+
+
+@pytest.mark.parametrize("metrics", [{}, {"input_a": None, "answers": None, "state_rows": None}])
+def test_a_batch_without_metrics_keeps_the_state_and_counts_nothing(metrics: dict[str, None]) -> None:
+    first = parse_progress(FIRST, STREAMS)
+    idle = parse_progress(report(4, **metrics), STREAMS, first)
+    assert (idle.state_rows, idle.watermark_us) == (1500, 6_000_000)
+    assert (idle.rows, idle.answers, idle.total_answers) == (0, 0, 250)
+
+
+def test_an_idle_report_of_the_same_batch_changes_nothing() -> None:
+    first = parse_progress(FIRST, STREAMS)
+    assert parse_progress(report(3, "2025-01-01T00:00:20.000Z"), STREAMS, first) is first
+
+
+def test_before_any_watermark_there_is_no_distance_to_it() -> None:
+    progress = parse_progress(report(0, input_a=1, max_ts_a=5, watermark_us=BEGINNING))
+    assert progress.watermark_us is None
+    assert progress.inputs[0].ahead_us is None
+
+
+def test_the_json_of_progress_is_plain() -> None:
+    progress = parse_progress(FIRST, STREAMS)
+    document = json.loads(json.dumps(progress.as_json()))
+    assert document["rows"] == 1500
+    assert document["inputs"][0]["alias"] == "a"
+    assert set(document) > set(Progress.__dataclass_fields__)
+
+
+def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: Path) -> None:
+    source = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60").load()
+    observed = source.observe(
+        "watersmeet",
+        F.count("dest").alias("input_a"),
+        F.sum(F.lit(1)).alias("answers"),
+        F.unix_micros(F.max("ts")).alias("max_ts_r1"),
+    )
+    query = (
+        observed.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = None
+    for spoken in query.recentProgress:
+        progress = parse_progress(json.loads(spoken.json), {"a": "r1"}, progress)
+        assert parse_progress(spoken, {"a": "r1"}).answers == progress.answers
+    assert progress is not None
+    assert (progress.total_rows, progress.total_answers, progress.answers) == (100, 100, 40)
+    assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 99 * 1000
+    assert progress.batch_ms > 0

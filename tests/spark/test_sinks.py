@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.query import Connector, Sink
+from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.sinks import spark_interval, write_stream
+
+
+def source(spark: SparkSession, **options: str) -> DataFrame:
+    return spark.readStream.format(FORMAT).options(**{"rows": "100", **options}).load()
+
+
+def sink(format: str, **options: str) -> Sink:
+    return Sink("out", Connector(format, tuple(options.items())))
+
+
+def test_a_relative_path_is_relative_to_the_pipeline_file(spark: SparkSession, tmp_path: Path) -> None:
+    query = write_stream(
+        source(spark),
+        sink("parquet", path="out/common", compression="gzip"),
+        name="common",
+        checkpoint=tmp_path / "checkpoint",
+        available_now=True,
+        base=tmp_path,
+    )
+    query.awaitTermination()
+    assert query.name == "common"
+    assert spark.read.parquet(str(tmp_path / "out" / "common")).count() == 100
+    assert list((tmp_path / "out" / "common").glob("*.gz.parquet"))
+
+
+def test_a_second_run_goes_on_from_the_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    for rows in ("100", "130"):
+        write_stream(
+            source(spark, rows=rows),
+            sink("json", path="out"),
+            name="again",
+            checkpoint=tmp_path / "checkpoint",
+            available_now=True,
+            base=tmp_path,
+        ).awaitTermination()
+    assert spark.read.json(str(tmp_path / "out")).count() == 130
+
+
+def test_without_a_sink_answers_go_to_the_console(spark: SparkSession, tmp_path: Path) -> None:
+    query = write_stream(
+        source(spark), None, name="shown", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
+    )
+    query.awaitTermination()
+    assert query.lastProgress is not None
+    assert "ConsoleTable" in query.lastProgress["sink"]["description"]
+
+
+def test_a_trigger_starts_batches_at_its_interval_until_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    query = write_stream(
+        source(spark, rate="100000"),
+        sink("memory"),
+        name="ticking",
+        checkpoint=tmp_path / "c",
+        trigger_us=100_000,
+        base=tmp_path,
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert spark.table("ticking").count() > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (sink("parquet"), "sink out (format parquet): add path = 'folder'"),
+        (
+            sink("jsonn", path="out"),
+            "sink out: Spark has no format 'jsonn'. Did you mean 'json'? A format that is not built in needs "
+            "its package: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+        ),
+        (sink("jdbc"), "sink out (format jdbc): Data source jdbc does not support streamed writing"),
+    ],
+)
+def test_a_sink_that_cannot_be_written_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, target: Sink, message: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        write_stream(source(spark), target, name="refused", checkpoint=tmp_path / "c", base=tmp_path)
+    assert str(refusal.value) == message
+
+
+def test_an_interval_is_whole_milliseconds() -> None:
+    assert spark_interval(1_500_000) == "1500 milliseconds"
+    with pytest.raises(ConfigurationError, match="a trigger of 1500 us cannot be: write whole milliseconds"):
+        spark_interval(1_500)
