@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,3 +22,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def long_mode(request: pytest.FixtureRequest) -> bool:
     """Whether the run may take its time."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def examples(long_mode: bool) -> Callable[[int], settings]:
+    """Settings for a property test of this many examples, twenty times as many in long mode."""
+    return lambda count: settings(max_examples=count * (20 if long_mode else 1))

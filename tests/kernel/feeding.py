@@ -8,13 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from tests.strategies import to_arrow
-from watersmeet.kernel import ANSWER_TS, KEEP, TS, Bucket, Marks, lay_out
+from watersmeet.kernel import ANSWER_TS, KEEP, TICK, TS, Bucket, Marks, lay_out
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import Input, Query
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.evaluate import evaluate
-
-_US_TYPE = pa.timestamp("us", tz="UTC")
 
 
 def chunk(query: Query, item: Input, tuples: Sequence[Tuple]) -> pa.RecordBatch:
@@ -54,20 +52,27 @@ def feed(bucket: Bucket, batch: MicroBatch | None, *, flush: bool = False) -> li
     return list(bucket.step({alias: one for alias, one in new.items() if one.num_rows}, marks))
 
 
-def output_rows(query: Query, answers: Iterable[pa.Table]) -> list[tuple[Any, ...]]:
-    """The SELECT list over complete combinations, residual conditions applied."""
-    rows = []
+def combinations(query: Query, answers: Iterable[pa.Table]) -> list[tuple[dict[str, Any], int, int | None]]:
+    """Complete combinations as (rows by alias, t, tick of a sampled one)."""
+    found = []
     for table in answers:
         for values in _as_python(query, table):
-            combination: dict[str, dict[str, Any]] = {item.alias: {} for item in query.inputs}
+            rows: dict[str, dict[str, Any]] = {item.alias: {} for item in query.inputs}
             for name, value in values.items():
                 if "." in name:
                     alias, column = name.split(".", 1)
-                    combination[alias][column] = value
-            t = values[ANSWER_TS]
-            if all(evaluate(expr, combination, t) is True for expr in query.residual):
-                rows.append(tuple(evaluate(output.expr, combination, t) for output in query.select))
-    return rows
+                    rows[alias][column] = value
+            found.append((rows, values[ANSWER_TS], values.get(TICK)))
+    return found
+
+
+def output_rows(query: Query, answers: Iterable[pa.Table]) -> list[tuple[Any, ...]]:
+    """The SELECT list over complete combinations, residual conditions applied."""
+    return [
+        tuple(evaluate(output.expr, rows, t) for output in query.select)
+        for rows, t, _ in combinations(query, answers)
+        if all(evaluate(expr, rows, t) is True for expr in query.residual)
+    ]
 
 
 def _as_python(query: Query, table: pa.Table) -> list[dict[str, Any]]:

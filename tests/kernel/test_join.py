@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from tests.kernel.feeding import feed, output_rows
+from tests.kernel.feeding import chunk, feed, output_rows
 from tests.strategies import cases
 from watersmeet import oracle
+from watersmeet.errors import DataError
 from watersmeet.kernel import (
+    TS,
     Bucket,
     ChangeTracker,
     JoinBucket,
+    MultiwayJoin,
     PersistedChunk,
     RankBucket,
     hashing,
+    lay_out,
     plan_bucket,
 )
 from watersmeet.kernel import join as join_module
 from watersmeet.kernel import store as store_module
-from watersmeet.oracle import MicroBatch
-from watersmeet.query import Query
+from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.query import Column, Query, Stream
+from watersmeet.sql import bind_query
+
+Case = tuple[Query, list[MicroBatch]]
+Examples = Callable[[int], settings]
+
+COLUMNS = (Column("k", "bigint"), Column("j", "bigint"), Column("v", "bigint"), Column("ts", "timestamp"))
+STREAMS = [Stream(name, COLUMNS, "ts") for name in ("s1", "s2", "s3", "s4")]
 
 
 @pytest.fixture(autouse=True)
 def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small inputs reach the code that cuts large ones."""
     monkeypatch.setattr(join_module, "CELL_ROWS", 4)
+    monkeypatch.setattr(join_module, "REVIEW_INDEXES_EVERY", 3)
     monkeypatch.setattr(store_module, "MAX_SLICES_PER_APPEND", 4)
     monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)
 
@@ -42,44 +56,55 @@ def check(query: Query, batches: list[MicroBatch], *, flush: bool = True) -> Non
     assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
 
 
-@given(cases(kinds=("plain",), key_expressions=True))
-@settings(max_examples=500)
-def test_answers_are_the_oracles_for_any_query_and_any_cut(case: tuple[Query, list[MicroBatch]]) -> None:
-    check(*case)
+def test_answers_are_the_oracles_for_any_query_and_any_cut(examples: Examples) -> None:
+    @given(cases(kinds=("plain",), key_expressions=True))
+    @examples(500)
+    def holds(case: Case) -> None:
+        check(*case)
+
+    holds()
 
 
-@given(cases(kinds=("plain",)))
-@settings(max_examples=100)
-def test_a_delayed_query_answers_up_to_the_watermark(case: tuple[Query, list[MicroBatch]]) -> None:
-    check(*case, flush=False)
+def test_a_delayed_query_answers_up_to_the_watermark(examples: Examples) -> None:
+    @given(cases(kinds=("plain",)))
+    @examples(60)
+    def holds(case: Case) -> None:
+        check(*case, flush=False)
+
+    holds()
 
 
-@given(cases(kinds=("plain",), min_inputs=2))
-@settings(max_examples=100)
-def test_colliding_hashes_never_make_an_answer(case: tuple[Query, list[MicroBatch]]) -> None:
+def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one bit of hash everything collides; only the verification tells keys apart."""
-    query, batches = case
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(join_module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
-        patch.setattr(join_module, "is_exact", lambda type_: False)
-        check(query, batches)
+    monkeypatch.setattr(join_module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
+    monkeypatch.setattr(join_module, "is_exact", lambda type_: False)
+
+    @given(cases(kinds=("plain",), min_inputs=2))
+    @examples(60)
+    def holds(case: Case) -> None:
+        check(*case)
+
+    holds()
 
 
-@given(cases(kinds=("plain",)))
-@settings(max_examples=150)
-def test_a_join_restored_after_every_step_goes_on_as_before(case: tuple[Query, list[MicroBatch]]) -> None:
-    query, batches = case
-    plan, bucket, answers = plan_bucket(query), Bucket(query), []
-    logs: tuple[Log, Log] = Log(), Log()
-    for batch in [*batches, None]:
-        answers += feed(bucket, batch, flush=batch is None)
-        logs[0].follow(bucket.joins)
-        bucket.joins = JoinBucket.restore(plan, logs[0].snapshot, logs[0].chunks.values())
-        if bucket.ranks is not None:
-            logs[1].follow(bucket.ranks)
-            bucket.ranks = RankBucket.restore(plan, logs[1].snapshot, logs[1].chunks.values())
-    expected = oracle.run(query, batches, flush=True)
-    assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+def test_a_bucket_restored_after_every_step_goes_on_as_before(examples: Examples) -> None:
+    @given(cases(kinds=("plain",)))
+    @examples(100)
+    def holds(case: Case) -> None:
+        query, batches = case
+        plan, bucket, answers = plan_bucket(query), Bucket(query), []
+        joins, ranks = Log(), Log()
+        for batch in [*batches, None]:
+            answers += feed(bucket, batch, flush=batch is None)
+            joins.follow(bucket.joins)
+            bucket.joins = JoinBucket.restore(plan, joins.snapshot, joins.chunks.values())
+            if bucket.ranks is not None:
+                ranks.follow(bucket.ranks)
+                bucket.ranks = RankBucket.restore(plan, ranks.snapshot, ranks.chunks.values())
+        expected = oracle.run(query, batches, flush=True)
+        assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+
+    holds()
 
 
 class Log:
@@ -92,9 +117,73 @@ class Log:
 
     def follow(self, bucket: JoinBucket | RankBucket) -> None:
         changes = self._tracker.changes(bucket.persisted())
-        for chunk in changes.appended:
-            assert (chunk.section, chunk.number) not in self.chunks
-            self.chunks[chunk.section, chunk.number] = chunk
+        for one in changes.appended:
+            assert (one.section, one.number) not in self.chunks
+            self.chunks[one.section, one.number] = one
         for key in changes.expired:
             del self.chunks[key]
         self.snapshot = json.loads(json.dumps(bucket.snapshot()))
+
+
+def three_way(window: str) -> Query:
+    froms = ", ".join(f"{stream.name} {window}" for stream in STREAMS[:3])
+    return bind_query(f"SELECT s1.v, s2.v, s3.v FROM {froms} WHERE s1.k = s2.k AND s2.k = s3.k", STREAMS)
+
+
+def steady(query: Query, bucket: Bucket, steps: int, rows: int = 5) -> None:
+    """Feeds every stream some tuples an instant apart, a batch per ten instants."""
+    for step in range(steps):
+        tuples = [Tuple(10 * step + n, {"k": n % 3, "j": n % 2, "v": n}) for n in range(rows)]
+        feed(bucket, {stream.name: tuples for stream in query.streams})
+
+
+def test_state_stays_bounded_while_a_window_slides() -> None:
+    query = three_way("[RANGE 100 US]")
+    bucket = Bucket(query)
+    steady(query, bucket, 50)
+    first = bucket.joins.state_rows
+    steady_more = Bucket(query)
+    steady(query, steady_more, 400)
+    assert steady_more.joins.state_rows <= 2 * first
+    assert steady_more.joins.nbytes <= 2 * bucket.joins.nbytes
+
+
+def test_many_small_batches_under_a_long_window_leave_few_chunks() -> None:
+    query = three_way("[RANGE 1 HOUR]")
+    bucket = Bucket(query)
+    steady(query, bucket, 300)
+    assert bucket.joins.join.live_rows == 3 * 300 * 5
+    assert bucket.joins.join.chunk_count <= 3 * 12
+
+
+def test_the_probing_order_follows_observed_match_rates() -> None:
+    """s2 matches every head tuple many times and s3 never: s3 comes first once that has been seen."""
+    query = bind_query(
+        "SELECT s1.v FROM s1 [RANGE 1 HOUR], s2 [RANGE 1 HOUR], s3 [RANGE 1 HOUR]"
+        " WHERE s1.k = s2.k AND s1.j = s3.j",
+        STREAMS,
+    )
+    bucket = Bucket(query)
+    join = bucket.joins.join
+    assert [probe.alias for probe in join.order.sequence("s1")] == ["s2", "s3"]
+    many = [Tuple(n, {"k": 1, "j": 7, "v": n}) for n in range(20)]
+    feed(bucket, {"s2": many, "s3": many})
+    feed(bucket, {"s1": [Tuple(n, {"k": 1, "j": 8, "v": n}) for n in range(20)]})
+    assert [probe.alias for probe in join.order.sequence("s1")] == ["s3", "s2"]
+
+
+def test_keys_of_different_types_are_refused_by_name() -> None:
+    query = three_way("[RANGE 1 HOUR]")
+    join = MultiwayJoin(lay_out(query))
+    good = chunk(query, query.inputs[0], [Tuple(1, {"k": 1, "j": 1, "v": 1})])
+    place = good.schema.names.index("__key0")
+    bad = good.set_column(place, "__key0", pa.array(["1"]))
+    list(join.step({"s1": good}, 0))
+    with pytest.raises(DataError, match="key of s2 is string, the others of its class are int64"):
+        list(join.step({"s2": bad}, 0))
+
+
+def test_a_chunk_that_lacks_a_column_is_refused_by_name() -> None:
+    query = three_way("[RANGE 1 HOUR]")
+    with pytest.raises(DataError, match="a chunk of s1 lacks the columns __key0, v"):
+        list(MultiwayJoin(lay_out(query)).step({"s1": pa.record_batch({TS: pa.array([1])})}, 0))

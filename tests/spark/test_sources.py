@@ -146,6 +146,7 @@ def test_columns_can_be_taken_from_the_source(spark: SparkSession, tmp_path: Pat
         Column("tags", "array<string>"),
         Column("ts", "timestamp"),
     )
+    assert read_stream(spark, declared, tmp_path).columns == ["dest", "tags", "ts"]
     assert source_columns(spark, stream(FORMAT, ()), tmp_path)[0] == Column("dest", "string")
 
 

@@ -48,7 +48,7 @@ class Checkpoint:
         return f"{self.folder}/spark"
 
     def plan(self, fresh: PhysicalPlan) -> PhysicalPlan:
-        """The plan to run: `fresh` on a new folder, else the one it was started with, if for the same query."""
+        """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query."""
         record = self._read()
         if record is None:
             self._write(Record(fresh.fingerprint, fresh.partitions, fresh.shares.shares))

@@ -74,10 +74,6 @@ class Generator:
         named = self.key_columns or (self.columns[0].name,)
         return name.lower() in {column.lower() for column in named}
 
-    def due_us(self, row: int) -> int:
-        """When a row would happen without disorder."""
-        return self.start_us + row * 1_000_000 * self.rate.denominator // self.rate.numerator
-
 
 def parse_options(options: Mapping[str, str], columns: Sequence[Column] = DEFAULT_COLUMNS) -> Generator:
     """The generator that options describe; ConfigurationError names the option that does not do."""

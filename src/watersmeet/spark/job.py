@@ -44,6 +44,7 @@ class Job:
     progress: Progress | None = None
     _query: StreamingQuery | None = None
     _seen: set[tuple[str, int]] = field(default_factory=set)
+    _untold: list[Progress] = field(default_factory=list)
     _ending: bool = False
 
     def start(self) -> None:
@@ -62,15 +63,8 @@ class Job:
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         assert self._query is not None
-        streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
-        fresh = []
-        for report in self._query.recentProgress:
-            record = json.loads(report.json)
-            key = (record["runId"], record["batchId"])
-            if key not in self._seen and record.get("observedMetrics"):
-                self._seen.add(key)
-                self.progress = parse_progress(record, streams, self.progress)
-                fresh.append(self.progress)
+        self._read_reports(self._query)
+        fresh, self._untold = self._untold, []
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
         return fresh
@@ -86,9 +80,20 @@ class Job:
             self.checkpoint.mark_ended()
             return False
         self._ending = True
+        self._read_reports(self._query)
         self.checkpoint.end_input()
         self.start()
         return True
+
+    def _read_reports(self, query: StreamingQuery) -> None:
+        streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
+        for report in query.recentProgress:
+            record = json.loads(report.json)
+            key = (record["runId"], record["batchId"])
+            if key not in self._seen and record.get("observedMetrics"):
+                self._seen.add(key)
+                self.progress = parse_progress(record, streams, self.progress)
+                self._untold.append(self.progress)
 
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""

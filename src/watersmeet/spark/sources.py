@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -72,6 +73,8 @@ def _source_of(stream: Stream) -> Connector:
 def _read(spark: SparkSession, stream: Stream, base: Path, new_reader: Callable[[], Reader]) -> DataFrame:
     source = _source_of(stream)
     _check_path(stream, source, base)
+    if not stream.columns:
+        stream = replace(stream, columns=source_columns(spark, stream, base))
     options = resolve(source, base)
     kind = source.format.lower()
     if kind == generator.FORMAT:
