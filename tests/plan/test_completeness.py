@@ -22,6 +22,7 @@ from watersmeet.plan.completeness import (
     size,
     split_memory,
     stream_demands,
+    typed_demands,
 )
 from watersmeet.plan.statistics import Statistics, StreamStatistics
 from watersmeet.query import UNBOUNDED, range_us
@@ -200,6 +201,18 @@ def test_a_query_is_sized_from_its_statistics() -> None:
 def test_targets_outside_0_and_1_are_refused(target: float) -> None:
     with pytest.raises(ConfigurationError, match="above 0 and at most 1"):
         size([StreamDemand("r", 10, 1)], target)
+
+
+def test_streams_can_be_given_as_plain_numbers() -> None:
+    assert size(typed_demands([300, 300], [10], [100]), 0.81, partitions=10) == size(
+        [StreamDemand("s1", 3000, 100), StreamDemand("s2", 3000, 100)], 0.81, partitions=10
+    )
+    assert [demand.window_tuples for demand in typed_demands([1, 2], [10, 20])] == [10, 40]
+    assert [demand.tuple_bytes for demand in typed_demands([1, 2], [10], tuple_bytes=[80])] == [80, 80]
+    with pytest.raises(ConfigurationError, match="3 rates but 2 windows: give one for all, or one for each"):
+        typed_demands([1, 2, 3], [10, 20])
+    with pytest.raises(ConfigurationError, match="2 rates but 3 memories"):
+        typed_demands([1, 2], [10], [1, 2, 3])
 
 
 def test_what_cannot_be_sized_is_refused() -> None:

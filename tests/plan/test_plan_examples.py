@@ -8,7 +8,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["statistics", "value_groups", "rate_model", "stream_partition"])
+@pytest.mark.parametrize(
+    "name", ["statistics", "value_groups", "rate_model", "stream_partition", "completeness"]
+)
 def test_docstring_examples_hold(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"watersmeet.plan.{name}"))
     assert results.attempted > 0

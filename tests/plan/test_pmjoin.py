@@ -205,6 +205,8 @@ def test_bad_options_are_refused_even_for_one_partition() -> None:
         plan_pmjoin(query, statistics, partitions=1, partitioning="size")
     with pytest.raises(ConfigurationError, match="at least 1, got 0"):
         plan_pmjoin(query, statistics, partitions=0)
+    with pytest.raises(ConfigurationError, match="no optimizer 'best': choose one of heuristic, optimal"):
+        plan_distributed(query, statistics, optimizer="best")  # type: ignore[arg-type]
 
 
 def test_twenty_streams_and_a_thousand_partitions_are_planned() -> None:

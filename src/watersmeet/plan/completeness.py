@@ -142,6 +142,36 @@ def stream_demands(
     return tuple(demands)
 
 
+def typed_demands(
+    rates_per_s: Sequence[float],
+    windows_s: Sequence[float],
+    memory_tuples: Sequence[float] = (),
+    tuple_bytes: Sequence[float] = (1.0,),
+) -> tuple[StreamDemand, ...]:
+    """Streams s1, s2, ... from plain numbers; a single window, memory or size holds for all of them.
+
+    >>> [(demand.name, demand.window_tuples) for demand in typed_demands([300, 30], [10])]
+    [('s1', 3000), ('s2', 300)]
+    """
+
+    def each(what: str, given: Sequence[float]) -> Sequence[float]:
+        if len(given) not in (1, len(rates_per_s)):
+            raise ConfigurationError(
+                f"{len(rates_per_s)} rates but {len(given)} {what}: give one for all, or one for each"
+            )
+        return given if len(given) == len(rates_per_s) else [*given] * len(rates_per_s)
+
+    windows = each("windows", windows_s)
+    memory: Sequence[float | None] = (
+        each("memories", memory_tuples) if memory_tuples else [None] * len(windows)
+    )
+    numbers = zip(rates_per_s, windows, memory, each("sizes", tuple_bytes), strict=True)
+    return tuple(
+        StreamDemand(f"s{n}", rate * window, kept, length)
+        for n, (rate, window, kept, length) in enumerate(numbers, start=1)
+    )
+
+
 @dataclass(frozen=True)
 class SizeReport:
     """What `size` tells: the partitions a target takes, and the completeness of other numbers of them."""

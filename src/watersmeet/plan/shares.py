@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.plan_tree import number
 from watersmeet.plan.rate_model import rate_model
 from watersmeet.plan.statistics import Statistics, attribute_name
 from watersmeet.query import JoinGraph, Query
@@ -84,7 +85,7 @@ class Shares:
         ]
         copies = ", ".join(f"{alias} x{self.replication(alias)}" for alias in self.graph.aliases)
         lines.append(f"  copies: {copies}")
-        lines.append(f"  {self.cost_bytes_per_s:g} bytes/s, {self.load_bytes_per_s:g} a bucket")
+        lines.append(f"  {number(self.cost_bytes_per_s)} bytes/s, {number(self.load_bytes_per_s)} a bucket")
         return "\n".join(lines)
 
 

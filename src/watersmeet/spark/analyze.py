@@ -11,10 +11,10 @@ The sample is the first rows that a source gives, `sample_rows` at most. From it
 
 What a sample cannot say: values that it does not hold are not counted, so the distinct values of a short
 sample are too few; and where files are not in the order of time, a sample may jump, and the rate comes out
-too low. NULL joins nothing and is not counted as a value.
+too low. Tuples without event time are left out.
 
-    >>> # sql: a.k = b.k over 1000 rows a second apart, k counting from 0 to 9
-    >>> # streams.a: rate_per_s 1.0, k: distinct 10, ten heavy hitters of 0.1 tuples/s each
+Example: a.k = b.k, where a's sample is 1000 rows a second apart and k counts from 0 to 9 over and over.
+Stream a then has 1 tuple/s, and k has 10 values, all listed, with 0.1 tuples/s each.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def analyze(
                 f"stream {stream.name} declares no event_time, so a sample cannot tell its rate:"
                 " declare one, or write its rate_per_s into the statistics by hand"
             )
-        sample = read(stream).limit(sample_rows).persist()
+        dated = f"{quote_name(stream.event_time)} IS NOT NULL"
+        sample = read(stream).limit(sample_rows).where(dated).persist()
         try:
             measured = _Sample(stream, sample, _uses(pipeline, stream))
             streams[stream.name] = measured.statistics()
@@ -146,7 +147,7 @@ def _checked(stream: Stream, row: Row) -> tuple[int, float, float]:
         raise DataError(f"stream {stream.name}: its source has no tuples yet: give it some, or {by_hand}")
     if not seconds:
         raise DataError(
-            f"stream {stream.name}: all {tuples} tuples of the sample have the same {stream.event_time}, so their"
-            f" rate cannot be told: take a larger sample, or {by_hand}"
+            f"stream {stream.name}: all {tuples} tuples of the sample have the same {stream.event_time},"
+            f" so their rate cannot be told: take a larger sample, or {by_hand}"
         )
     return tuples, (tuples - 1) / float(seconds), max(float(size), 1.0)

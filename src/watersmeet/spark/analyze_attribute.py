@@ -3,7 +3,7 @@
 A value is a heavy hitter when the sample holds it more often than an even spread over the distinct values
 would by chance: its count is above mean + 4 * sqrt(mean). Where there are no more than `LISTED` values, all
 are listed, which is the exact case. Text, numbers and truth values are listed as they are, anything else as
-Spark's text for it.
+Spark's text for it. NULL equals nothing, itself included, so each NULL of the sample counts as a value.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -26,7 +27,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from watersmeet.plan.statistics import AttributeStatistics, Bucket, HeavyHitter, Value
+from watersmeet.plan.statistics import AttributeStatistics, Bucket, Value
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.byte_width import mean_bytes
 
@@ -49,7 +50,7 @@ class _Counts:
 
     name: str
     type: DataType
-    tuples: int  # not NULL
+    nulls: int
     distinct: float
     value_bytes: float
     hot: tuple[tuple[Value, int], ...]
@@ -77,7 +78,7 @@ def measure_attributes(
     histograms = _histograms(rows, [counts for counts in counted if counts.has_histogram], rate_of_one)
     return {
         counts.name: AttributeStatistics(
-            max(counts.distinct, 1.0),
+            max(counts.distinct + counts.nulls, 1.0),
             tuple((value, count * rate_of_one) for value, count in counts.hot),
             histograms.get(counts.name, ()),
             max(counts.value_bytes, 1.0),
@@ -89,23 +90,23 @@ def measure_attributes(
 def _count(rows: DataFrame, joins: Sequence[JoinColumn]) -> list[_Counts]:
     """All attributes in one pass."""
     types = {field.name: field.dataType for field in rows.schema.fields}
-    measures = []
+    measures = ["count(*)"]
     for join in joins:
         column = quote_name(join.name)
         measures += [
             f"count({column})",
             f"approx_count_distinct({column}, 0.02)",
             mean_bytes(column, types[join.name]),
-            f"approx_top_k({_listed_as(column, types[join.name])}, {LISTED + 1})",
+            f"approx_top_k({_listed_as(column, types[join.name])}, {LISTED + 2})",
         ]
     row = rows.selectExpr(*measures).collect()[0]
     counted = []
     for n, join in enumerate(joins):
-        tuples, distinct, size, top = row[4 * n : 4 * n + 4]
-        exact = sum(1 for item in top if item["item"] is not None)
-        values = float(exact if exact < LISTED else distinct)  # a short list is the number itself
-        hot = _heavy(top, tuples, values)
-        counted.append(_Counts(join.name, types[join.name], tuples, values, float(size), hot))
+        present, distinct, size, top = row[1 + 4 * n : 5 + 4 * n]
+        listed = sum(1 for item in top if item["item"] is not None)
+        values = float(listed if listed <= LISTED else distinct)  # a list that ends is the number itself
+        hot = _heavy(top, present, values)
+        counted.append(_Counts(join.name, types[join.name], row[0] - present, values, float(size), hot))
     return counted
 
 
@@ -144,14 +145,14 @@ def _histograms(
     measures = []
     for counts, marks in zip(counted, edges, strict=True):
         column = quote_name(counts.name)
-        for low, high in zip(marks, marks[1:], strict=False):
+        for low, high in pairwise(marks):
             inside = f"CASE WHEN {column} >= {low!r}D AND {column} < {high!r}D THEN {column} END"
             measures += [f"count({inside})", f"approx_count_distinct({inside}, 0.02)"]
     row = list(rest.selectExpr(*measures).collect()[0]) if measures else []
     histograms = {}
     for counts, marks in zip(counted, edges, strict=True):
         buckets = []
-        for low, high in zip(marks, marks[1:], strict=False):
+        for low, high in pairwise(marks):
             tuples, distinct = row.pop(0), row.pop(0)
             if tuples:
                 buckets.append(Bucket(low, high, tuples * rate_of_one, float(distinct)))
