@@ -133,7 +133,7 @@ def three_way(window: str) -> Query:
 def steady(query: Query, bucket: Bucket, steps: int, rows: int = 5) -> None:
     """Feeds every stream some tuples an instant apart, a batch per ten instants."""
     for step in range(steps):
-        tuples = [Tuple(10 * step + n, {"k": n % 3, "j": n % 2, "v": n}) for n in range(rows)]
+        tuples = [Tuple(10 * step + n, {"k": 10 * step + n, "j": 0, "v": n}) for n in range(rows)]
         feed(bucket, {stream.name: tuples for stream in query.streams})
 
 

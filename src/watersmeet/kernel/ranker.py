@@ -70,13 +70,21 @@ class Ranker:
         return released.append_column(PLACE, pa.array(places)), known
 
     def _order(self, batch: pa.RecordBatch) -> pa.Array:
-        keys = [(TS, "ascending", "at_start")]
-        keys += [
-            (name, "ascending", "at_start")
-            for name in self._order_by
-            if not pa.types.is_nested(batch.schema.field(name).type)
-        ]
-        return pc.sort_indices(batch, sort_keys=keys)
+        columns = [batch.column(TS)]
+        for name in self._order_by:
+            columns += _sortable(batch.column(name))
+        table = pa.table(columns, [str(number) for number in range(len(columns))])
+        return pc.sort_indices(table, sort_keys=[(n, "ascending", "at_start") for n in table.column_names])
+
+
+def _sortable(column: pa.Array) -> list[pa.Array]:
+    """A column as columns that Arrow sorts as Spark does: NaN after all numbers, both zeros alike."""
+    if pa.types.is_nested(column.type):
+        return []
+    if pa.types.is_floating(column.type):
+        is_nan = pc.is_nan(column)
+        return [is_nan, pc.add(pc.if_else(is_nan, pa.scalar(0.0, column.type), column), 0.0)]
+    return [column]
 
 
 def _between(batch: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch | None:

@@ -1,0 +1,149 @@
+"""The engines compared: ours, Spark's own cascade with either state store, and DuckDB on all data at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.bench.workloads import Workload
+from watersmeet.query import Query
+from watersmeet.session import Session
+from watersmeet.spark.cascade import cascade
+from watersmeet.spark.environment import PROVIDER, ROCKSDB
+from watersmeet.spark.metrics import OBSERVATION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch as Spark reported it."""
+
+    rows: int
+    ms: int
+    state_bytes: int = 0
+    live_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one engine did with one workload."""
+
+    engine: str
+    batches: tuple[Batch, ...]
+    answers: int
+    digest: int  # of the bag of answers, the same for equal bags
+
+
+def run_ours(workload: Workload, folder: Path) -> Outcome:
+    return _run_streaming("ours", workload, folder, ROCKSDB, lambda session, _: session.sql(workload.sql))
+
+
+def run_cascade(workload: Workload, folder: Path) -> Outcome:
+    return _run_streaming("cascade", workload, folder, IN_MEMORY, _cascade(workload.query))
+
+
+def run_cascade_rocksdb(workload: Workload, folder: Path) -> Outcome:
+    return _run_streaming("cascade-rocksdb", workload, folder, ROCKSDB, _cascade(workload.query))
+
+
+def run_duckdb(workload: Workload, folder: Path) -> Outcome:
+    """The floor: the same answers over all files at once, by a batch engine on the same cores."""
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    start = time.perf_counter()
+    target = folder / "duckdb.parquet"
+    connection.execute(f"COPY ({_duckdb_sql(workload, folder)}) TO '{target}' (FORMAT parquet)")
+    ms = int(1000 * (time.perf_counter() - start))
+    sources = " UNION ALL ".join(f"SELECT ts FROM '{folder}/{s.name}/*.parquet'" for s in workload.streams)
+    rows = connection.execute(f"SELECT count(*) FROM ({sources})").fetchall()[0][0]
+    answers, digest = _digest(folder, str(target))
+    return Outcome("duckdb", (Batch(rows, ms),), answers, digest)
+
+
+ENGINES: Mapping[str, Callable[[Workload, Path], Outcome]] = {
+    "ours": run_ours,
+    "cascade": run_cascade,
+    "cascade-rocksdb": run_cascade_rocksdb,
+    "duckdb": run_duckdb,
+}
+
+
+def _cascade(query: Query) -> Callable[[Session, Mapping[str, DataFrame]], DataFrame]:
+    return lambda _, sources: cascade(query, sources)
+
+
+def _run_streaming(
+    engine: str,
+    workload: Workload,
+    folder: Path,
+    provider: str,
+    answers_of: Callable[[Session, Mapping[str, DataFrame]], DataFrame],
+) -> Outcome:
+    out = folder / engine
+    session = Session(log=folder / f"{engine}.log")
+    session.spark.conf.set(PROVIDER, provider)
+    sources: dict[str, DataFrame] = {}
+    for stream in workload.streams:
+        schema = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+        reader = session.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        sources[stream.name] = reader.parquet(str(folder / stream.name))
+        session.stream(stream.name, sources[stream.name], event_time="ts")
+    session.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
+    writer = answers_of(session, sources).writeStream.format("parquet").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(out / "checkpoint")).start(str(out / "answers"))
+    query.awaitTermination()
+    batches = tuple(_batch(json.loads(report.json)) for report in query.recentProgress)
+    session.spark.stop()
+    answers, digest = _digest(folder, f"{out}/answers/*.parquet")
+    return Outcome(engine, tuple(batch for batch in batches if batch.rows), answers, digest)
+
+
+def _batch(report: dict[str, Any]) -> Batch:
+    """A report of Spark's; state bytes are ours where we report them, else the state store's memory."""
+    metrics = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
+    operators = report.get("stateOperators") or []
+    state = metrics.get("memory_bytes") or sum(int(op.get("memoryUsedBytes", 0)) for op in operators)
+    live = metrics.get("state_rows") or sum(int(op.get("numRowsTotal", 0)) for op in operators)
+    return Batch(
+        int(report["numInputRows"]), int(report["durationMs"]["triggerExecution"]), int(state), int(live)
+    )
+
+
+def _duckdb_sql(workload: Workload, folder: Path) -> str:
+    """The workload's query with its windows written out as conditions."""
+    froms = ", ".join(
+        f"(SELECT *, epoch_us(ts) AS us FROM '{folder}/{stream.name}/*.parquet') AS {alias}"
+        for stream, alias in zip(workload.streams, workload.aliases, strict=True)
+    )
+    span = workload.window_s * 1_000_000
+    conditions = [f"{left} = {right}" for left, right in workload.equalities]
+    conditions += [
+        f"{a}.us - {b}.us BETWEEN -{span} AND {span}"
+        for n, a in enumerate(workload.aliases)
+        for b in workload.aliases[:n]
+    ]
+    columns = ["size", *(["note"] if workload.payload_bytes else [])]
+    select = ", ".join(f"{alias}.{name} AS {name}_{alias}" for alias in workload.aliases for name in columns)
+    latest = ", ".join(f"{alias}.ts" for alias in workload.aliases)
+    return f"SELECT {select}, greatest({latest}) AS answer_time FROM {froms} WHERE {' AND '.join(conditions)}"
+
+
+def _digest(folder: Path, files: str) -> tuple[int, int]:
+    """How many answers, and a sum of their hashes: equal bags give equal sums, in any order."""
+    import duckdb
+
+    if "*" in files and not list(folder.glob(str(Path(files).relative_to(folder)))):
+        return 0, 0
+    sql = f"SELECT count(*), coalesce(sum(hash(answer)::HUGEINT), 0) FROM read_parquet('{files}') AS answer"
+    count, digest = duckdb.connect().execute(sql).fetchall()[0]
+    return int(count), int(digest)
