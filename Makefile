@@ -1,10 +1,12 @@
-# One command each: setup, demo, test, check, bench, lock.
+# One command each: demo, test, check, figures, lock.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup test test-long check lock clean
+SIZE ?=
+
+.PHONY: setup demo figures test test-long check lock clean
 
 setup: $(STAMP)
 
@@ -14,6 +16,9 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/watersmeet demo
 
 test: setup
 	$(BIN)/python -m pytest
@@ -26,6 +31,12 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Every figure of the papers into figures/, at full size; SIZE=--quick for small ones.
+figures: setup
+	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1); do \
+	  $(BIN)/watersmeet lab figure $$name $(SIZE) --out figures || exit 1; \
+	done
 
 lock: setup
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml

@@ -2,11 +2,22 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from watersmeet.display import count, duration, instant, open_display, render_line, render_screen, size
+from watersmeet.display import (
+    count,
+    duration,
+    instant,
+    open_display,
+    render_line,
+    render_queries,
+    render_screen,
+    size,
+)
+from watersmeet.query import NEVER
 from watersmeet.spark.progress import InputProgress, Progress
 
 PROGRESS = Progress(
@@ -58,6 +69,36 @@ def test_the_screen_shows_every_stream_and_the_query() -> None:
     assert _unpadded(out.getvalue()) == SCREEN
 
 
+QUERIES = """\
+two queries
+query      batch   ms  rows/s  answers/s  answers    state  late                watermark
+1-common       7  412   13.1k        950     6.1k  48.0 MB     5  2025-01-01 00:00:07.750
+2-[other]      3   80   13.1k        950     6.1k  48.0 MB     5          the end of time
+"""
+
+
+def test_several_queries_share_the_screen_a_row_each() -> None:
+    console, out = _console(is_terminal=False)
+    other = replace(PROGRESS, batch_id=3, batch_ms=80, watermark_us=NEVER)
+    console.print(render_queries({"2-[other]": other, "1-common": PROGRESS}, "two queries"))
+    assert _unpadded(out.getvalue()) == QUERIES
+
+
+def test_several_queries_are_told_apart_by_name() -> None:
+    console, out = _console(is_terminal=False)
+    with open_display(console) as display:
+        for query in ("1-common", "2-other"):
+            display.show(PROGRESS, query)
+    assert [line.split(" | ")[0] for line in out.getvalue().splitlines()] == ["1-common", "2-other"]
+
+
+def test_a_terminal_that_shows_answers_gets_lines() -> None:
+    console, out = _console(is_terminal=True)
+    with open_display(console, as_lines=True) as display:
+        display.show(PROGRESS)
+    assert out.getvalue() == render_line(PROGRESS) + "\n"
+
+
 def test_a_line_says_the_same_in_short() -> None:
     assert render_line(PROGRESS) == (
         "batch 7 | 412 ms | r1 12.3k/s, r[2] 800/s | answers 950 (950/s) | state 1.2M rows 48.0 MB | "
@@ -76,10 +117,11 @@ def test_a_pipe_gets_plain_lines_each_batch_once() -> None:
 def test_json_is_one_document_a_line_even_on_a_terminal() -> None:
     console, out = _console(is_terminal=True)
     with open_display(console, as_json=True) as display:
-        display.show(PROGRESS)
+        display.show(PROGRESS, "1-common")
     lines = out.getvalue().splitlines()
     assert len(lines) == 1
     document = json.loads(lines[0])
+    assert document["query"] == "1-common"
     assert (document["event"], document["batch_id"], document["inputs"][1]["late"]) == ("progress", 7, 3)
 
 
@@ -105,6 +147,7 @@ def test_a_terminal_gets_a_screen_that_stays_after_the_end() -> None:
         (duration(-2_000_000), "-2.0 s"),
         (instant(None), "-"),
         (instant(-1_000), "1969-12-31 23:59:59.999"),
+        (instant(NEVER), "the end of time"),
         (instant(2**62), f"{2**62} us"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -13,21 +13,24 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from watersmeet.query import NEVER
 from watersmeet.spark.progress import InputProgress, Progress
 
 
 class Display(Protocol):
-    """Something that shows progress as it is made."""
+    """Something that shows progress as it is made; `query` names the query where there are several."""
 
-    def show(self, progress: Progress) -> None: ...
+    def show(self, progress: Progress, query: str = "") -> None: ...
 
 
 @contextlib.contextmanager
-def open_display(console: Console, *, title: str = "", as_json: bool = False) -> Iterator[Display]:
+def open_display(
+    console: Console, *, title: str = "", as_json: bool = False, as_lines: bool = False
+) -> Iterator[Display]:
     """The display that suits the console, until the block ends."""
     if as_json:
         yield _Lines(console, render_json)
-    elif not console.is_terminal:
+    elif as_lines or not console.is_terminal:
         yield _Lines(console, render_line)
     else:
         waiting = Text(f"{title}\nwaiting for the first batch", style="dim")
@@ -41,40 +44,45 @@ class _Lines:
     def __init__(self, console: Console, render: _Render) -> None:
         self.console = console
         self.render = render
-        self.last: Progress | None = None
+        self.last: dict[str, Progress] = {}
 
-    def show(self, progress: Progress) -> None:
-        if progress != self.last:
-            self.console.print(
-                self.render(progress), markup=False, highlight=False, soft_wrap=True, emoji=False
-            )
-        self.last = progress
+    def show(self, progress: Progress, query: str = "") -> None:
+        if progress != self.last.get(query):
+            line = self.render(progress, query)
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True, emoji=False)
+        self.last[query] = progress
 
 
 class _Screen:
-    """One table, drawn over itself."""
+    """One screen, drawn over itself."""
 
     def __init__(self, live: Live, title: str) -> None:
         self.live = live
         self.title = title
+        self.last: dict[str, Progress] = {}
 
-    def show(self, progress: Progress) -> None:
-        self.live.update(render_screen(progress, self.title), refresh=True)
+    def show(self, progress: Progress, query: str = "") -> None:
+        self.last[query] = progress
+        several = len(self.last) > 1
+        screen = render_queries(self.last, self.title) if several else render_screen(progress, self.title)
+        self.live.update(screen, refresh=True)
 
 
 class _Render(Protocol):
-    def __call__(self, progress: Progress, /) -> str: ...
+    def __call__(self, progress: Progress, query: str, /) -> str: ...
 
 
-def render_json(progress: Progress) -> str:
+def render_json(progress: Progress, query: str = "") -> str:
     """Progress as one line of JSON."""
-    return json.dumps({"event": "progress", **progress.as_json()})
+    named = {"query": query} if query else {}
+    return json.dumps({"event": "progress", **named, **progress.as_json()})
 
 
-def render_line(progress: Progress) -> str:
+def render_line(progress: Progress, query: str = "") -> str:
     """Progress as one line of text."""
     inputs = ", ".join(f"{item.alias} {count(item.rows_per_s)}/s" for item in progress.inputs)
     parts = [
+        *([query] if query else []),
         f"batch {progress.batch_id}",
         f"{progress.batch_ms} ms",
         inputs or "no input",
@@ -105,9 +113,32 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
     return Group(*head, table, Text(), facts)
 
 
+def render_queries(queries: Mapping[str, Progress], title: str = "") -> RenderableType:
+    """The progress of several queries as a screen: a row for each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("query")
+    for name in ("batch", "ms", "rows/s", "answers/s", "answers", "state", "late", "watermark"):
+        table.add_column(name, justify="right")
+    for query, progress in sorted(queries.items()):
+        table.add_row(
+            Text(query),
+            str(progress.batch_id),
+            str(progress.batch_ms),
+            count(progress.rows_per_s),
+            count(progress.answers_per_s),
+            count(progress.total_answers),
+            size(progress.state_bytes),
+            count(progress.total_late),
+            instant(progress.watermark_us),
+        )
+    head = [Text(title, style="bold cyan")] if title else []
+    return Group(*head, table)
+
+
 def _cells(item: InputProgress) -> tuple[str, ...]:
     late = f"[yellow]{count(item.late)}[/]" if item.late else "0"
-    before = "-" if item.ahead_us is None else duration(item.ahead_us)
+    # After a flush the watermark is at the end of time, and no stream is before it.
+    before = "-" if item.ahead_us is None or item.ahead_us < 0 else duration(item.ahead_us)
     alias = item.alias.replace("[", r"\[")
     return (alias, count(item.rows_per_s), count(item.rows), late, instant(item.max_ts_us), before)
 
@@ -144,6 +175,8 @@ def instant(microseconds: int | None) -> str:
     """An event time in UTC, to the millisecond."""
     if microseconds is None:
         return "-"
+    if microseconds == NEVER:
+        return "the end of time"
     try:
         seconds, rest = divmod(microseconds, 1_000_000)
         moment = datetime.fromtimestamp(seconds, UTC)

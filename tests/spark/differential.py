@@ -1,6 +1,7 @@
 """Runs a query through Spark over given micro-batches, and compares with the oracle.
 
-Every micro-batch is one Parquet file per stream, taken one a trigger; a row in the control folder ends the input.
+Every micro-batch is one Parquet file per stream, taken one a trigger; a row in the control folder ends the
+input.
 """
 
 from __future__ import annotations

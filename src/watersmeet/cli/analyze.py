@@ -1,0 +1,52 @@
+"""`watersmeet analyze`: the statistics of a pipeline's streams, measured from what their sources hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watersmeet.cli.log_file import temporary_log
+from watersmeet.cli.messages import tell, waiting
+from watersmeet.cli.reading import parse_settings, read_declared, spark_session
+from watersmeet.cli.request import DEFAULT_MASTER
+from watersmeet.errors import ConfigurationError
+from watersmeet.plan.statistics_file import write_statistics
+from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS, analyze
+from watersmeet.spark.sources import read_batch
+
+
+def analyze_command(
+    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
+    sample_rows: Annotated[
+        int, typer.Option(min=2, help="Rows to take of each stream.")
+    ] = DEFAULT_SAMPLE_ROWS,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write [default: FILE.stats.json, where run and explain look].", metavar="S.json"
+        ),
+    ] = None,
+    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
+    ] = None,
+) -> None:
+    """Measure rates, sizes and values of the streams from a sample, for run and explain to plan by."""
+    settings = parse_settings(conf or ())
+    read_declared(file)
+    target = out or file.with_suffix(".stats.json")
+    with waiting("measuring"), spark_session(master, settings, temporary_log()) as session:
+        spark = session.spark
+        statistics = analyze(
+            spark,
+            session.read(file),
+            lambda stream: read_batch(spark, stream, file.parent),
+            sample_rows=sample_rows,
+        )
+    try:
+        write_statistics(statistics, target)
+    except OSError as error:
+        raise ConfigurationError(f"--out {target} cannot be written: {error.strerror}") from None
+    tell(f"statistics of {', '.join(statistics.streams)} are in {target}")

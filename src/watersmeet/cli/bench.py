@@ -1,0 +1,58 @@
+"""`watersmeet bench`: our engine, Spark's own cascade and DuckDB on the same data, one after another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from watersmeet.cli.messages import tell
+from watersmeet.errors import ConfigurationError
+
+
+def bench_command(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(help="Which workloads [default: all].", metavar="WORKLOAD")
+    ] = None,
+    batch_rows: Annotated[
+        list[int] | None, typer.Option(help="Rows a batch, all streams together; may be repeated.", min=1)
+    ] = None,
+    batches: Annotated[int, typer.Option(help="Batches, of which the first three are warm-up.", min=4)] = 12,
+    engines: Annotated[
+        str, typer.Option(help="Which engines, separated by commas.")
+    ] = "ours,cascade,cascade-rocksdb,duckdb",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="netmon3 alone, at 50,000 rows a batch, in a few minutes.")
+    ] = False,
+    at_least: Annotated[
+        float | None,
+        typer.Option(help="Fail unless ours is this many times as fast as the faster cascade.", min=0),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where bench.json and bench.svg go.")] = Path("out/bench"),
+) -> None:
+    """Compare throughput, batch times and memory; the engines' answers are compared too."""
+    from watersmeet.bench.compare import ENGINE_NAMES, SWEEP, compare
+    from watersmeet.bench.report import as_table, write
+    from watersmeet.bench.workloads import WORKLOADS
+
+    chosen = engines.split(",")
+    unknown = [name for name in chosen if name not in ENGINE_NAMES]
+    if unknown:
+        raise ConfigurationError(f"there is no engine {unknown[0]}; there are {', '.join(ENGINE_NAMES)}")
+    names = workloads or (["netmon3"] if quick else list(WORKLOADS))
+    sizes = batch_rows or ([50_000] if quick else list(SWEEP))
+    console, comparisons = Console(), []
+    for name in names:
+        for size in sizes:
+            comparison = compare(name, batch_rows=size, batches=batches, engines=chosen, tell=tell)
+            comparisons.append(comparison)
+            console.print(as_table(comparison))
+    data, picture = write(comparisons, out)
+    tell(f"figures in {data}, a picture in {picture}")
+    ratios = [c.speedup(engine) for c in comparisons for engine in ("cascade", "cascade-rocksdb")]
+    slowest = min((ratio for ratio in ratios if ratio is not None), default=None)
+    if at_least is not None and (slowest is None or slowest < at_least):
+        tell(f"ours is {slowest or 0:.2f}x as fast as a cascade, less than {at_least}x")
+        raise typer.Exit(1)

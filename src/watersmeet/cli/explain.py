@@ -1,0 +1,60 @@
+"""`watersmeet explain`: how the queries of a pipeline file would run, and what that costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watersmeet.cli.reading import names, read_pipeline, statistics_for
+from watersmeet.cli.reports import show_reports
+from watersmeet.cli.request import DEFAULT_MASTER
+from watersmeet.errors import ConfigurationError
+from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, Explanation, explain
+from watersmeet.plan.statistics import Statistics
+from watersmeet.spark.environment import default_partitions
+
+
+def explain_command(
+    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
+    stats: Annotated[
+        Path | None,
+        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help=f"One of {', '.join(KNOWN_STRATEGIES)}.", metavar="NAME")
+    ] = AUTO,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Shuffle partitions [default: one a core of the master].")
+    ] = None,
+    master: Annotated[str, typer.Option(help="The Spark master it would run on.")] = DEFAULT_MASTER,
+    as_json: Annotated[bool, typer.Option("--json", help="The explanation as JSON.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option(help="Draw the plan into this file as well.", metavar="OUT.svg")
+    ] = None,
+) -> None:
+    """Show how a pipeline file would run: join graph, routing, stages, what is kept and for how long.
+
+    Where every stream declares its columns, neither Spark nor Java is needed.
+    """
+    queries = read_pipeline(file, master).queries
+    statistics = statistics_for(file, stats) or Statistics()
+    count = partitions or default_partitions(master, {})
+    explained = {
+        name: explain(query, statistics, strategy=strategy, partitions=count)
+        for name, query in zip(names(queries), queries, strict=True)
+    }
+    if svg is not None:
+        _draw(svg, explained)
+    show_reports(explained, as_json=as_json)
+
+
+def _draw(svg: Path, explained: dict[str, Explanation]) -> None:
+    """One picture a query; with several, each into a file with the query's name in its own."""
+    for name, found in explained.items():
+        path = svg if len(explained) == 1 else svg.with_stem(f"{svg.stem}-{name}")
+        try:
+            path.write_text(found.svg(), encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"--svg {path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,85 @@
+"""`watersmeet lab`: the papers' figures, listed and run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from watersmeet.cli.log_file import temporary_log
+from watersmeet.cli.messages import tell, waiting
+from watersmeet.cli.reading import spark_session
+from watersmeet.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from watersmeet.lab.figures import Runner
+
+lab_commands = typer.Typer(
+    help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
+)
+
+
+@lab_commands.command("list")
+def list_figures() -> None:
+    """Name every figure."""
+    from watersmeet.lab.figures import figure_titles
+
+    titles = figure_titles()
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
+        typer.echo(f"{name:<{width}}  {title}")
+
+
+@lab_commands.command("figure")
+def make_figure(
+    name: Annotated[str, typer.Argument(help="A name that `lab list` shows.", metavar="NAME")],
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: seconds instead of minutes.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed of all randomness.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write JSON, CSV, Parquet and SVG into this folder.", metavar="DIR")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Simulations at a time [default: one a core].")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Run the simulations on this Spark master, one a task.")
+    ] = None,
+) -> None:
+    """Run a figure's simulations, and tell which of the paper's claims hold."""
+    from watersmeet.lab.figures import run_figure, write_figure
+
+    with waiting(f"running {name}"), _runner(master, processes or os.cpu_count() or 1) as runner:
+        result = run_figure(name, quick=quick, seed=seed, runner=runner)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
+    else:
+        typer.echo(f"{result.title}\n")
+        for claim in result.claims:
+            why = f"\n       {claim.why}" if claim.why else ""
+            typer.echo(f"{'holds' if claim.holds else 'FAILS':<6} {claim.text} ({claim.value}){why}")
+    if out is not None:
+        try:
+            paths = write_figure(result, out)
+        except OSError as error:
+            raise ConfigurationError(f"--out {out} cannot be written: {error.strerror}") from None
+        tell(f"written: {', '.join(map(str, paths))}")
+
+
+@contextmanager
+def _runner(master: str | None, processes: int) -> Iterator[Runner]:
+    """Where simulations run: on Spark, in several processes, or here."""
+    from watersmeet.lab.figures import run_here, run_in_processes
+    from watersmeet.spark.sweep import run_sweep
+
+    if master is not None:
+        with spark_session(master, {}, temporary_log()) as session:
+            yield partial(run_sweep, session.spark)
+    else:
+        yield run_here if processes == 1 else run_in_processes(processes)

@@ -1,0 +1,59 @@
+"""What `watersmeet run` was asked for."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.query import parse_duration
+from watersmeet.session import default_checkpoint
+from watersmeet.spark.job import RunOptions
+
+DEFAULT_MASTER = "local[*]"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    file: Path
+    master: str = DEFAULT_MASTER
+    available_now: bool = False
+    flush: bool = False
+    trigger: str | None = None
+    checkpoint: str | None = None
+    conf: tuple[str, ...] = ()
+    stats: Path | None = None
+    as_json: bool = False
+    log: Path | None = None
+
+    @property
+    def checkpoint_root(self) -> str:
+        return self.checkpoint or str(default_checkpoint(self.file))
+
+    def options(self) -> RunOptions:
+        """How to run; refuses options that contradict each other."""
+        if self.trigger is not None and self.available_now:
+            raise ConfigurationError(
+                "--trigger paces a query that goes on; with --available-now there is nothing to pace"
+            )
+        try:
+            trigger_us = None if self.trigger is None else parse_duration(self.trigger)
+        except ValueError as error:
+            raise ConfigurationError(f"--trigger: {error}") from None
+        return RunOptions(trigger_us, self.available_now, self.flush)
+
+    def command(self) -> str:
+        """The command that asks for the same again, which resumes."""
+        words = ["watersmeet", "run", str(self.file)]
+        words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
+        words += ["--available-now"] if self.available_now else []
+        words += ["--flush"] if self.flush else []
+        words += ["--trigger", self.trigger] if self.trigger is not None else []
+        words += ["--checkpoint", self.checkpoint] if self.checkpoint is not None else []
+        words += [word for setting in self.conf for word in ("--conf", setting)]
+        words += ["--stats", str(self.stats)] if self.stats is not None else []
+        words += ["--log", str(self.log)] if self.log is not None else []
+        return shlex.join([*words, *(["--json"] if self.as_json else [])])

@@ -1,0 +1,187 @@
+"""`watersmeet run`: a pipeline file, followed until it ends or is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from watersmeet.cli.log_file import open_log, trim_log
+from watersmeet.cli.messages import tell, tell_error, waiting
+from watersmeet.cli.reading import parse_settings, read_declared, spark_session, statistics_for
+from watersmeet.cli.request import DEFAULT_MASTER, Request
+from watersmeet.cli.stopping import StopWish, catch_stop
+from watersmeet.display import count, open_display
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.plan.statistics import Statistics
+from watersmeet.session import Session, follow
+from watersmeet.spark.failures import explain_failure
+from watersmeet.spark.job import Job
+from watersmeet.spark.progress import Progress
+
+
+def run_command(
+    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
+    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what the sources hold now, then end; resumable.")
+    ] = False,
+    flush: Annotated[
+        bool,
+        typer.Option("--flush", help="With --available-now: the input ends here; let out what still waits."),
+    ] = False,
+    trigger: Annotated[
+        str | None, typer.Option(help="Start a batch this often, such as 1s.", metavar="DURATION")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Where to keep state [default: .watersmeet beside the file].", metavar="DIR"),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
+    ] = None,
+    stats: Annotated[
+        Path | None,
+        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Where Spark's own messages go [default: beside the checkpoint].", metavar="LOG"),
+    ] = None,
+) -> None:
+    """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
+    request = Request(
+        file, master, available_now, flush, trigger, checkpoint, tuple(conf or ()), stats, as_json, log
+    )
+    raise typer.Exit(run_pipeline(request))
+
+
+def run_pipeline(request: Request) -> int:
+    """Runs what was asked for; the exit code. Mistakes are found before Spark starts where they can be."""
+    request.options()
+    settings = parse_settings(request.conf)
+    statistics = statistics_for(request.file, request.stats)
+    read_declared(request.file)
+    log = open_log(request)
+    try:
+        with ExitStack() as stack:
+            with _tables_aside(request.as_json), waiting("starting Spark"):
+                session = stack.enter_context(spark_session(request.master, settings, log))
+            return Run(request, session, statistics, log).follow()
+    except KeyboardInterrupt:
+        tell(f"left at once; to resume:\n  {request.command()}")
+        return 130
+
+
+@dataclass
+class Run:
+    """A pipeline while it runs."""
+
+    request: Request
+    session: Session
+    statistics: Statistics | None
+    log: Path
+    last: dict[str, Progress] = field(default_factory=dict)
+
+    def follow(self) -> int:
+        """Follows until all queries have ended, one has failed or a stop is asked for; the exit code."""
+        with catch_stop() as stop:
+            jobs = self._start()
+            try:
+                self._show(jobs, stop)
+                if not stop:
+                    return self._tell_end()
+                self._tell_stop()
+                for job in jobs:
+                    job.stop()
+            except Exception as error:
+                return self._tell_failure(explained(error))
+            return stop.exit_code
+
+    def _start(self) -> list[Job]:
+        try:
+            return self.session.start(
+                self.request.file,
+                checkpoint=self.request.checkpoint_root,
+                options=self.request.options(),
+                statistics=self.statistics,
+            )
+        except Exception as error:
+            raise explained(error) from None
+
+    def _show(self, jobs: list[Job], stop: StopWish) -> None:
+        as_json = self.request.as_json
+        prints = any(job.sink is None or job.sink.connector.format.lower() == "console" for job in jobs)
+        # Answers on the terminal and a screen that is drawn over itself would spoil each other.
+        console = Console(stderr=prints and not as_json)
+        self._tell_event("start", queries=[job.name for job in jobs], checkpoint=self.request.checkpoint_root)
+        with open_display(console, title=str(self.request.file), as_json=as_json, as_lines=prints) as display:
+
+            def show(job: Job, progress: Progress) -> None:
+                self.last[job.name] = progress
+                display.show(progress, job.name if as_json or len(jobs) > 1 else "")
+                trim_log(self.log)
+
+            follow(jobs, show, until=lambda: bool(stop))
+
+    def _tell_failure(self, error: WatersmeetError) -> int:
+        self._tell_event("failed", message=str(error), log=str(self.log))
+        tell_error(f"{error}\nSpark's own messages are in {self.log}")
+        return 2 if isinstance(error, ConfigurationError) else 1
+
+    def _tell_end(self) -> int:
+        self._tell_event("end")
+        for name, progress in sorted(self.last.items()):
+            tell(
+                f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
+                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers"
+            )
+        if not self.last:
+            tell("there was nothing new to take")
+        return 0
+
+    def _tell_stop(self) -> None:
+        self._tell_event("stopped", resume=self.request.command())
+        tell(
+            "stopping; a batch under way is done again on resume, and nothing is lost or repeated. "
+            f"To resume:\n  {self.request.command()}"
+        )
+
+    def _tell_event(self, event: str, **facts: Any) -> None:
+        if self.request.as_json:
+            print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def explained(error: Exception) -> WatersmeetError:
+    """What Spark raised, in plain words; a mistake of our own is raised as it is."""
+    if isinstance(error, WatersmeetError):
+        return error
+    # A JVM that was killed shows as a connection that is refused.
+    if type(error).__module__.startswith(("pyspark", "py4j")) or isinstance(error, ConnectionError):
+        return explain_failure(error)
+    raise error
+
+
+@contextmanager
+def _tables_aside(wanted: bool) -> Iterator[None]:
+    """While open, a JVM started here prints answers on standard error, away from the JSON on the output."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
