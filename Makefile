@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 SIZE ?=
 
-.PHONY: setup demo figures test test-long check lock clean
+.PHONY: setup demo bench figures test test-long check lock clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,11 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Our engine beside Spark's own joins; fails if netmon3 is less than RATIO times as fast as the faster cascade.
+RATIO ?= 5
+bench: setup
+	$(BIN)/watersmeet bench --quick --batch-rows 500000 --at-least $(RATIO)
 
 # Every figure of the papers into figures/, at full size; SIZE=--quick for small ones.
 figures: setup

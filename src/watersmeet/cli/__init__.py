@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from watersmeet.cli.analyze import analyze_command
+from watersmeet.cli.bench import bench_command
 from watersmeet.cli.demo import demo_command
 from watersmeet.cli.explain import explain_command
 from watersmeet.cli.lab import lab_commands
@@ -34,6 +35,7 @@ app.command("explain")(explain_command)
 app.command("analyze")(analyze_command)
 app.command("size")(size_command)
 app.command("demo")(demo_command)
+app.command("bench")(bench_command)
 app.add_typer(lab_commands, name="lab")
 
 

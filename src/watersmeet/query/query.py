@@ -36,7 +36,8 @@ class Output:
     expr: Expr
 
     def pretty(self) -> str:
-        return self.expr.sql if self.expr.sql.endswith(f".{self.name}") else f"{self.expr.sql} AS {self.name}"
+        speaks_for_itself = self.expr.sql == self.name or self.expr.sql.endswith(f".{self.name}")
+        return self.expr.sql if speaks_for_itself else f"{self.expr.sql} AS {self.name}"
 
 
 @dataclass(frozen=True)
