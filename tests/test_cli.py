@@ -136,6 +136,9 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("explain pipeline.sql --strategy fastest", "no strategy 'fastest': choose one of auto"),
         ("explain pipeline.sql --svg no/where.svg", "--svg no/where.svg cannot be written"),
         ("size pipeline.sql", "say what fits in a partition: --memory 256MB"),
+        ("size --memory 1MB", "name a pipeline file, or type in --rate and --window"),
+        ("size --memory 1MB --rate 5 --window 3parsecs", "'3parsecs' is not a duration"),
+        ("size pipeline.sql --memory 1MB --rate 5", "a pipeline file has its own rates and windows"),
         ("size pipeline.sql --memory much", "--memory much: write a number and a unit"),
         ("size pipeline.sql --memory 1MB --completeness 2", "completeness is above 0 and at most 1, not 2"),
         ("size pipeline.sql --memory-tuples a", "--memory-tuples a: write ALIAS=N"),
@@ -169,6 +172,11 @@ def test_size_tells_the_partitions_a_completeness_takes(
     )  # fmt: skip
     # By default 1,000 tuples/s over 10 minutes: 600,000 of each, of which 0.9 must be kept.
     assert json.loads(said.out)["partitions_needed"] == 9
+
+
+def test_size_takes_numbers_typed_in(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = "size --rate 1000 --rate 1000 --window 10min --memory-tuples 60000 --completeness 0.81 --json"
+    assert json.loads(Said(capsys, *typed.split()).out)["partitions_needed"] == 9
 
 
 def test_the_figures_of_the_lab_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

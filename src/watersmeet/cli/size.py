@@ -12,15 +12,19 @@ from watersmeet.cli.reading import names, read_pipeline, statistics_for
 from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.completeness import size, stream_demands
+from watersmeet.plan.completeness import StreamDemand, size, stream_demands, typed_demands
 from watersmeet.plan.statistics import Statistics
+from watersmeet.query import parse_duration
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def size_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The pipeline file; without it, numbers typed in.", metavar="[FILE.sql]"),
+    ] = None,
     completeness: Annotated[
         float, typer.Option(help="The share of answers wanted, above 0 and at most 1.")
     ] = 1.0,
@@ -29,7 +33,10 @@ def size_command(
     ] = None,
     memory_tuples: Annotated[
         list[str] | None,
-        typer.Option(help="Tuples of an input that fit in one partition; once an input.", metavar="ALIAS=N"),
+        typer.Option(
+            help="Tuples of an input that fit in one partition; once an input, or N for all.",
+            metavar="ALIAS=N",
+        ),
     ] = None,
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Tell the completeness of this many as well.")
@@ -38,24 +45,58 @@ def size_command(
         Path | None,
         typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
     ] = None,
+    rate: Annotated[
+        list[float] | None, typer.Option(help="Without a file: tuples a second; once a stream.")
+    ] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(help="Without a file: a window, such as 10min; one for all or once a stream."),
+    ] = None,
+    tuple_bytes: Annotated[
+        list[float] | None, typer.Option(help="Without a file: bytes a tuple; one for all or once a stream.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Tell how many partitions of a given memory hold enough of the windows for the answers wanted."""
     if (memory is None) == (not memory_tuples):
         raise ConfigurationError("say what fits in a partition: --memory 256MB, or --memory-tuples a=100000")
-    queries = read_pipeline(file, DEFAULT_MASTER).queries
-    statistics = statistics_for(file, stats) or Statistics()
-    tuples = _parse_tuples(memory_tuples) if memory_tuples else None
+    if file is None:
+        demands = {"streams": _typed(rate, window, memory_tuples, tuple_bytes)}
+    else:
+        if rate or window or tuple_bytes:
+            raise ConfigurationError(
+                "a pipeline file has its own rates and windows: leave out --rate and such"
+            )
+        tuples = _parse_tuples(memory_tuples) if memory_tuples else None
+        queries = read_pipeline(file, DEFAULT_MASTER).queries
+        known = statistics_for(file, stats) or Statistics()
+        demands = {
+            name: stream_demands(query, known, tuples)
+            for name, query in zip(names(queries), queries, strict=True)
+        }
+    memory_bytes = None if memory is None else parse_bytes(memory)
     reports = {
-        name: size(
-            stream_demands(query, statistics, tuples),
-            completeness,
-            partitions=partitions,
-            memory_bytes=None if memory is None else parse_bytes(memory),
-        )
-        for name, query in zip(names(queries), queries, strict=True)
+        name: size(streams, completeness, partitions=partitions, memory_bytes=memory_bytes)
+        for name, streams in demands.items()
     }
     show_reports(reports, as_json=as_json)
+
+
+def _typed(
+    rates: list[float] | None,
+    windows: list[str] | None,
+    memory_tuples: list[str] | None,
+    tuple_bytes: list[float] | None,
+) -> tuple[StreamDemand, ...]:
+    """Streams from numbers on the command line."""
+    if not rates or not windows:
+        raise ConfigurationError("name a pipeline file, or type in --rate and --window of the streams")
+    try:
+        windows_s = [parse_duration(text) / 1e6 for text in windows]
+        tuples = [float(text) for text in memory_tuples or ()]
+    except ValueError as error:
+        raise ConfigurationError(f"{error}") from None
+    return typed_demands(rates, windows_s, tuples, tuple_bytes or (1.0,))
 
 
 def parse_bytes(text: str) -> float:

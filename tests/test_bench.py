@@ -1,0 +1,69 @@
+"""Benchmarks: workloads are what they say, and figures are of steady batches of engines that agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from watersmeet.bench.compare import Comparison, Figures, _check_agreement, _figures
+from watersmeet.bench.engines import Batch, Outcome, run_duckdb
+from watersmeet.bench.report import as_json, as_svg
+from watersmeet.bench.workloads import WORKLOADS
+from watersmeet.errors import WatersmeetError
+
+SHAPES = {"netmon3": "type 1", "star5": "type 1", "chain4": "type 2", "cycle3": "cyclic"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_workloads_have_the_shape_they_are_named_after(name: str) -> None:
+    assert WORKLOADS[name].query.graph.shape == SHAPES[name]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_can_be_written_and_joined(name: str, tmp_path: Path) -> None:
+    workload = WORKLOADS[name]
+    rows = workload.write(tmp_path, batch_rows=600, batches=2)
+    outcome = run_duckdb(workload, tmp_path)
+    assert outcome.batches[0].rows == rows
+    read = (
+        duckdb.connect()
+        .execute(f"SELECT count(*), min(epoch_us(ts)), max(epoch_us(ts)) FROM '{tmp_path}/s1/*.parquet'")
+        .fetchall()
+    )
+    assert read[0][0] == rows // len(workload.keys)
+    assert read[0][1] < read[0][2]
+
+
+def test_netmon3_has_the_answers_it_promises(tmp_path: Path) -> None:
+    rows = WORKLOADS["netmon3"].write(tmp_path, batch_rows=60_000, batches=3)
+    assert 0.03 < run_duckdb(WORKLOADS["netmon3"], tmp_path).answers / rows < 0.05
+
+
+def outcome(engine: str, *ms: int, answers: int = 5, digest: int = 7) -> Outcome:
+    return Outcome(engine, tuple(Batch(1000, each) for each in ms), answers, digest)
+
+
+def test_warm_up_batches_do_not_count() -> None:
+    figures = _figures(outcome("ours", 9000, 9000, 9000, 100, 100, 300), "netmon3", 1000, 0)
+    assert figures.rows_per_s == pytest.approx(6000)
+    assert (figures.p50_ms, figures.p95_ms) == (100, 300)
+
+
+def test_engines_that_differ_are_not_compared() -> None:
+    _check_agreement("w", [outcome("ours", 1), outcome("duckdb", 1)])
+    with pytest.raises(WatersmeetError, match=r"w: the engines' answers differ \(ours 5, duckdb 5\)"):
+        _check_agreement("w", [outcome("ours", 1), outcome("duckdb", 1, digest=8)])
+
+
+def test_a_report_has_our_speed_over_each_other_engine() -> None:
+    figures = tuple(
+        Figures(engine, "netmon3", 1000, speed, 1, 2, 0, 0, 0, 5)
+        for engine, speed in (("ours", 900.0), ("cascade", 100.0))
+    )
+    comparison = Comparison("netmon3", 1000, 6, figures)
+    assert as_json([comparison])["comparisons"][0]["ratios"] == {"cascade": 9.0}
+    picture = as_svg([comparison])
+    assert picture.startswith("<svg")
+    assert "netmon3" in picture
