@@ -21,9 +21,11 @@ from watersmeet.plan.statistics_file import read_statistics
 from watersmeet.query import Column, Pipeline, Query, Stream, parse_duration
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
-from watersmeet.spark.environment import PARTITIONS, check_session, new_session
+from watersmeet.spark.connectors import is_remote
+from watersmeet.spark.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.job import Job, RunOptions
 from watersmeet.spark.progress import Progress
+from watersmeet.spark.ship import ship_package
 from watersmeet.spark.sources import read_stream, source_columns, stamp_arrivals
 from watersmeet.sql import bind_query, parse_pipeline
 
@@ -51,6 +53,8 @@ class Session:
         self.spark = spark if spark is not None else new_session(master, conf=conf, log=log)
         if spark is not None:
             check_session(spark)
+        if not is_local(self.spark.sparkContext.master or ""):
+            ship_package(self.spark)
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, DataFrame] = {}
 
@@ -95,7 +99,7 @@ class Session:
         """A pipeline file, bound; streams declared without columns take those of their source."""
         path = Path(file)
         return parse_pipeline(
-            _read_text(path),
+            read_text(path),
             file=str(file),
             infer=lambda stream: source_columns(self.spark, stream, path.parent),
         )
@@ -113,7 +117,7 @@ class Session:
         pipeline = self.read(path)
         if not pipeline.queries:
             raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
-        root = str(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
+        root = _absolute(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         sources = {s.name: read_stream(self.spark, s, path.parent) for s in pipeline.streams}
         known = statistics or statistics_beside(path)
         jobs = []
@@ -125,8 +129,13 @@ class Session:
             jobs.append(
                 Job(self.spark, name, plan, sources, sink, place, path.parent, options or RunOptions())
             )
-        for job in jobs:
-            job.start()
+        try:
+            for job in jobs:
+                job.start()
+        except BaseException:  # those already started must not run on where nobody can stop them
+            for job in jobs:
+                job.stop()
+            raise
         return jobs
 
     def run(
@@ -151,10 +160,12 @@ class Session:
         return plan_physical(query, int(self.spark.conf.get(PARTITIONS) or 1), statistics)
 
 
-def follow(jobs: list[Job], on_progress: OnProgress | None = None) -> None:
-    """Waits until all jobs have ended, telling of every batch."""
+def follow(
+    jobs: list[Job], on_progress: OnProgress | None = None, until: Callable[[], bool] | None = None
+) -> None:
+    """Waits until all jobs have ended, or `until` says so, telling of every batch."""
     running = True
-    while running:
+    while running and not (until and until()):
         states = [job.is_running() for job in jobs]
         running = any(states)
         for job in jobs:
@@ -170,13 +181,20 @@ def default_checkpoint(file: Path) -> Path:
     return file.parent.absolute() / ".watersmeet" / file.stem
 
 
+def _absolute(checkpoint: Path | str) -> str:
+    """A checkpoint's folder, the same wherever the process goes; a URL stays as it is."""
+    text = str(checkpoint)
+    return text if is_remote(text) or text.startswith("file:") else str(Path(text).absolute())
+
+
 def statistics_beside(file: Path) -> Statistics | None:
     """The statistics `analyze` has left beside a pipeline file, if any."""
     path = file.with_suffix(".stats.json")
     return read_statistics(path) if path.exists() else None
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a pipeline file; refuses one that cannot be read."""
     try:
         return path.read_text()
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Input, Query, WindowKind, format_duration
@@ -14,11 +15,15 @@ FINGERPRINT_FORMAT = 1  # raised when state written by an older version can no l
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A query with its routing; `partitions` is the number of shuffle partitions of every stage."""
+    """A query with its routing; `partitions` is the number of shuffle partitions of every stage.
+
+    Probing sequences are only where the join starts from: it adapts them to what it observes.
+    """
 
     query: Query
     shares: Shares
     partitions: int
+    probing: tuple[ProbingSequence, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -27,7 +32,8 @@ class PhysicalPlan:
         lines += self.query.pretty().split("\n")
         for item in self.query.inputs:
             read = set(self.query.columns_read(item.alias))
-            kept = [column.pretty() for column in item.stream.columns if column.name in read]
+            # Under a ROWS window all columns are kept: they order the tuples of one instant.
+            kept = [c.pretty() for c in item.stream.columns if c.name in read or item.window.counts_rows]
             lines.append(f"columns of {item.alias}: {', '.join(kept)}")
         lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
         return "\n".join(lines)
@@ -106,7 +112,8 @@ def plan_physical(query: Query, partitions: int, statistics: Statistics | None =
             f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "
             "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
         )
-    return PhysicalPlan(query, plan_shares(query, statistics or Statistics(), partitions), partitions)
+    known = statistics or Statistics()
+    return PhysicalPlan(query, plan_shares(query, known, partitions), partitions, plan_probing(query, known))
 
 
 def _indent(text: str) -> str:

@@ -4,26 +4,28 @@
     DIR/control          files of the control stream: any row ends the input
     DIR/watersmeet.json  the plan the state was written by, and whether the input has been ended
 
-The record is written before the first batch. A query is resumed with the number of partitions and the shares
-it was started with, whatever the session's settings and statistics are now: the state was cut by them.
+The record is written before the first batch, and may be written anew until there is one. After that a query
+is resumed with the number of partitions and the shares it was started with, whatever the session's settings
+and statistics are now: the state was cut by them.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, dataclass
-from pathlib import Path
+import secrets
+from dataclasses import asdict, dataclass, replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.shares import Shares
 from watersmeet.query import Query
-from watersmeet.spark.connectors import is_remote
+from watersmeet.spark.folder import Folder
 from watersmeet.spark.state_log import describe_change
+
+RECORD = "watersmeet.json"
+CONTROL = "control"
 
 
 @dataclass(frozen=True)
@@ -50,78 +52,90 @@ class Checkpoint:
     def plan(self, fresh: PhysicalPlan) -> PhysicalPlan:
         """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query."""
         record = self._read()
-        if record is None:
-            self._write(Record(fresh.fingerprint, fresh.partitions, fresh.shares.shares))
-            return fresh
-        if record.ended:
+        if record is not None and record.ended:
             raise ConfigurationError(
                 f"the input of {self.folder} was ended by --flush: what comes now would be after the end of "
                 "time. Start anew with another checkpoint"
             )
-        resumed = PhysicalPlan(fresh.query, _shares(fresh.query, fresh, record.shares), record.partitions)
+        if record is None or not self._holds("spark/offsets/*"):
+            self._write(Record(fresh.fingerprint, fresh.partitions, fresh.shares.shares))
+            return fresh
+        shares = _shares(fresh.query, fresh, record.shares)
+        resumed = replace(fresh, shares=shares, partitions=record.partitions)
         if resumed.fingerprint != record.fingerprint:
             raise ConfigurationError(describe_change(record.fingerprint, resumed.fingerprint))
         return resumed
 
     def control(self) -> DataFrame:
         """The control stream."""
-        if not is_remote(self.folder):
-            Path(self.folder, "control").mkdir(parents=True, exist_ok=True)
-        return self.spark.readStream.schema("value string").text(f"{self.folder}/control")
+        try:
+            self._files.make(CONTROL)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return self.spark.readStream.schema("value string").text(f"{self.folder}/{CONTROL}")
+
+    def is_ending(self) -> bool:
+        """Whether the end of the input is on its way to the query, or has reached it."""
+        return self._holds(f"{CONTROL}/end-*")
 
     def end_input(self) -> None:
-        """Puts the row into the control stream that ends all input."""
-        end = self.spark.range(1).selectExpr("'end' AS value").coalesce(1)
-        end.write.mode("append").text(f"{self.folder}/control")
+        """Puts a row into the control stream that ends all input; more of them change nothing."""
+        try:
+            self._files.write(f"{CONTROL}/end-{secrets.token_hex(4)}.txt", "end\n")
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     def mark_ended(self) -> None:
         """Remembers that no more input may be taken."""
         record = self._read()
-        if record is not None:
-            self._write(Record(record.fingerprint, record.partitions, record.shares, ended=True))
+        if record is not None and not record.ended:
+            self._write(replace(record, ended=True))
 
     @property
-    def _record_path(self) -> str:
-        return f"{self.folder}/watersmeet.json"
+    def _files(self) -> Folder:
+        return Folder(self.spark, self.folder)
+
+    def _holds(self, pattern: str) -> bool:
+        try:
+            return self._files.holds(pattern)
+        except OSError as error:
+            raise self._unreadable(error) from None
 
     def _read(self) -> Record | None:
-        text = self._read_text()
-        if text is None:
-            return None
         try:
+            text = self._files.read(RECORD)
+            if text is None:
+                if self._files.holds("spark/offsets/*"):
+                    raise FileNotFoundError("it is missing")
+                return None
             fields = json.loads(text)
             return Record(
                 fields["fingerprint"], fields["partitions"], tuple(fields["shares"]), fields["ended"]
             )
+        except OSError as error:
+            raise self._unreadable(error) from None
         except (ValueError, KeyError, TypeError):
-            raise DataError(
-                f"the checkpoint is damaged: {self._record_path} cannot be read. Put it back from a copy, "
-                "or start anew with another checkpoint"
-            ) from None
-
-    def _read_text(self) -> str | None:
-        if is_remote(self.folder):
-            try:
-                return str(self.spark.read.text(self._record_path, wholetext=True).first()[0])  # type: ignore[index]
-            except (PySparkException, TypeError):
-                return None
-        path = Path(self._record_path)
-        return path.read_text() if path.exists() else None
+            raise self._unreadable("it is not what was written there") from None
 
     def _write(self, record: Record) -> None:
-        text = json.dumps(asdict(record))
-        if is_remote(self.folder):
-            frame = self.spark.createDataFrame([(text,)], "value string").coalesce(1)
-            frame.write.mode("overwrite").text(self._record_path)
-            return
-        path = Path(self._record_path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".tmp")
-            draft.write_text(text)
-            os.replace(draft, path)
+            self._files.write(RECORD, json.dumps(asdict(record)))
         except OSError as error:
-            raise ConfigurationError(f"the checkpoint {self.folder} cannot be written: {error}") from None
+            raise self._unwritable(error) from None
+
+    def _unreadable(self, reason: OSError | str) -> DataError:
+        return DataError(
+            f"the checkpoint {self.folder} is damaged: {RECORD} cannot be read ({_said(reason)}). "
+            "Put it back from a copy, or start anew with another checkpoint"
+        )
+
+    def _unwritable(self, reason: OSError) -> ConfigurationError:
+        return ConfigurationError(f"the checkpoint {self.folder} cannot be written: {_said(reason)}")
+
+
+def _said(reason: OSError | str) -> str:
+    """What an error says, without the number of it."""
+    return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
 
 
 def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:

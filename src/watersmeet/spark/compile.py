@@ -9,7 +9,7 @@ touches data: it builds the plan that Spark runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,9 @@ class Compiler:
 
     def _join(self) -> DataFrame:
         """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
-        query, bucket = self.query, plan_bucket(self.query)
+        query = self.query
+        orders = {sequence.head: sequence.order for sequence in self.plan.probing}
+        bucket = replace(plan_bucket(query), initial_order=orders)
         grid = Grid(self.plan.shares.shares)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)

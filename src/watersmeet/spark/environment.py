@@ -113,8 +113,11 @@ def new_session(
     check_java()
     given = dict(conf or {})
     settings = {**SETTINGS, **_fitted(master, given), **given}
-    # Workers started with another interpreter would not find this package, or not this version of it.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers started with another interpreter would not find what this one has; on a cluster it may have
+    # another path, which its user has to name.
+    if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # PySpark says so once per process; every feature used here is tested with the pandas installed.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     builder = SparkSession.builder.master(with_retries(master)).appName(app_name)
@@ -134,6 +137,8 @@ def _fitted(master: str, conf: Mapping[str, str]) -> dict[str, str]:
         # A laptop's name may not resolve, or resolve to an address of a network it has left.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.driver.memory"] = f"{_driver_memory_gb()}g"
+        # Workers are forked from a process that has the kernel loaded (executors elsewhere may not have it).
+        settings["spark.python.daemon.module"] = "watersmeet.spark.daemon"
     return settings
 
 
@@ -153,6 +158,11 @@ def _driver_memory_gb() -> int:
     except (ValueError, OSError):
         return 1
     return max(1, min(4, total // 4 // 2**30))
+
+
+def is_local(master: str) -> bool:
+    """Whether the master runs everything in this machine's one JVM, with no executors beside it."""
+    return _LOCAL.fullmatch(master) is not None
 
 
 def with_retries(master: str) -> str:

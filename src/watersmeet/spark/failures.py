@@ -17,6 +17,7 @@ from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
 _MAX_CAUSES = 20
+_OURS = r"(?P<message>[^\n]+(?:\n {2}[^\n]+)*)"  # a message of ours goes on in lines that are set in
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Failure:
 
 # In order: a specific failure before the general one it would also match.
 FAILURES = (
-    Failure(r"watersmeet\.errors\.ConfigurationError: (?P<message>[^\n]+)", "{message}", ConfigurationError),
-    Failure(r"watersmeet\.errors\.\w+: (?P<message>[^\n]+)", "{message}"),
+    Failure(rf"watersmeet\.errors\.ConfigurationError: {_OURS}", "{message}", ConfigurationError),
+    Failure(rf"watersmeet\.errors\.\w+: {_OURS}", "{message}"),
     Failure(
         r"No space left on device|Disk quota exceeded",
         "the disk is full: free some space where the checkpoint, the sink and Spark's scratch files are, "

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import Sink
 from watersmeet.spark.checkpoint import Checkpoint
@@ -27,6 +28,10 @@ class RunOptions:
     trigger_us: int | None = None
     available_now: bool = False
     flush: bool = False
+
+    def __post_init__(self) -> None:
+        if self.flush and not self.available_now:
+            raise ConfigurationError("--flush ends the input, so it goes with --available-now")
 
 
 @dataclass
@@ -48,7 +53,9 @@ class Job:
     _ending: bool = False
 
     def start(self) -> None:
-        """Starts, or resumes from the checkpoint."""
+        """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
+        if not self._ending and self.checkpoint.is_ending():
+            self._end_input()
         answers = Compiler(self.spark, self.plan, self.sources, self.checkpoint.control()).answers()
         self._query = write_stream(
             answers,
@@ -56,7 +63,7 @@ class Job:
             name=self.name,
             checkpoint=self.checkpoint.spark_folder,
             trigger_us=self.options.trigger_us,
-            available_now=self.options.available_now,
+            available_now=self.options.available_now or self._ending,
             base=self.base,
         )
 
@@ -74,16 +81,22 @@ class Job:
         assert self._query is not None
         if self._query.isActive:
             return True
-        if self._query.exception() is not None or not self.options.flush:
+        if self._query.exception() is not None:
             return False
         if self._ending:
             self.checkpoint.mark_ended()
             return False
-        self._ending = True
+        if not self.options.flush:
+            return False
         self._read_reports(self._query)
-        self.checkpoint.end_input()
+        self._end_input()
         self.start()
         return True
+
+    def _end_input(self) -> None:
+        """Ends the input by a new row, which makes a batch even where the end has been told before."""
+        self._ending = True
+        self.checkpoint.end_input()
 
     def _read_reports(self, query: StreamingQuery) -> None:
         streams = {item.alias: item.stream.name for item in self.plan.query.inputs}

@@ -41,7 +41,7 @@ from watersmeet.spark.wire import (
     from_pandas,
     to_pandas,
 )
-from watersmeet.spark.worker_cache import CACHE, Entry, Key
+from watersmeet.spark.worker_cache import Entry, Key, worker_cache
 
 ANSWER_ROWS = 1 << 16  # rows of answers in one blob
 
@@ -77,12 +77,12 @@ class BucketStage(StatefulProcessor):
         arrived = from_pandas(rows)
         number = self.plan.labels.index(int(key[0]))
         head = self._state.read_head(self.plan.fingerprint)
-        cache_key = _cache_key(self.plan.name, number)
-        entry = self._find(head, CACHE.take(cache_key))
+        cache, cache_key = worker_cache(), _cache_key(self.plan, number)
+        entry = self._find(head, cache.take(cache_key))
         yield from self.run(entry.bucket, number, arrived, started)
         changes = entry.tracker.changes(entry.bucket.persisted())
         head = self._state.write(head, changes, entry.bucket.snapshot())
-        CACHE.put(cache_key, Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes))
+        cache.put(cache_key, Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes))
 
     def close(self) -> None:
         """Nothing to close: state belongs to Spark, the cache to the worker."""
@@ -215,7 +215,8 @@ def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, Places]:
     return {aliases[row.input]: decode_places(row.places) for row in rows if row.places}
 
 
-def _cache_key(stage: str, bucket: int) -> Key:
+def _cache_key(plan: StagePlan, bucket: int) -> Key:
+    """Two plans may run in one streaming query, when their answers are united."""
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
-    return (query or "", stage, bucket)
+    return (query or "", plan.fingerprint, plan.name, bucket)

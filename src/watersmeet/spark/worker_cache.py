@@ -7,12 +7,15 @@ half-way leaves nothing behind. The cache is bounded in bytes; the entry used lo
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-Key = tuple[str, str, int]  # query, stage, bucket
+from watersmeet.errors import ConfigurationError
+
+Key = tuple[str, str, str, int]  # streaming query, fingerprint of the plan, stage, bucket
 
 LIMIT_VARIABLE = "WATERSMEET_CACHE_BYTES"
 DEFAULT_LIMIT_BYTES = 2 << 30
@@ -53,4 +56,10 @@ class WorkerCache:
         return len(self._entries)
 
 
-CACHE = WorkerCache(int(os.environ.get(LIMIT_VARIABLE, DEFAULT_LIMIT_BYTES)))
+@functools.cache
+def worker_cache() -> WorkerCache:
+    """The cache of this process."""
+    text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT_BYTES))
+    if not text.isdecimal():
+        raise ConfigurationError(f"{LIMIT_VARIABLE} is {text!r}: write a whole number of bytes")
+    return WorkerCache(int(text))
