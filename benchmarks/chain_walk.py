@@ -68,7 +68,8 @@ def compare(rows: int, keys: int) -> tuple[float, float]:
 def main() -> None:
     for rows, keys in ((10_000, 50_000), (200_000, 1_000_000), (2_000_000, 10_000_000)):
         step, after = compare(rows, keys)
-        print(f"{rows:>9} tuples: in step {step:5.1f} ns, one after another {after:5.1f} ns, {after / step:.1f}x")
+        times = f"in step {step:5.1f} ns, one after another {after:5.1f} ns"
+        print(f"{rows:>9} tuples: {times}, {after / step:.1f}x")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python benchmarks/kernel.py
 
-Prints input rows/s after warm-up at the base setting, the ratio of the time per batch when both the window and
-the key domain are 20 times larger (cost must follow the new tuples, not the window), and memory per live tuple.
+Prints input rows/s after warm-up at the base setting, the ratio of the time per batch when both the window
+and the key domain are 20 times larger (cost must follow the new tuples, not the window), and memory per live
+tuple.
 """
 
 from __future__ import annotations
