@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from watersmeet.lab.rjoin_experiment import Experiment, Snapshot
 from watersmeet.lab.rjoin_indexing import Strategy
 from watersmeet.lab.workloads import Workload
 
+OWN_VALUES = "the same where every attribute has frequent values of its own"
 NODES_BY_LOAD = "nodes, highest load first"
 NAMES = {"worst": "worst", "random": "random", "ric": "RJoin"}
 
@@ -40,6 +41,11 @@ def sized_shared(quick: bool, seed: int) -> tuple[Size, Experiment]:
     """The same with frequent values that all attributes share: fewer queries, each with far more answers."""
     workload = Workload(seed=seed, value_order="shared")
     return _experiment(SHARED_QUICK if quick else SHARED_PAPER, workload, seed)
+
+
+def own_values(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The same experiments where every attribute has frequent values of its own."""
+    return [replace(run, workload=replace(run.workload, value_order="per attribute")) for run in experiments]
 
 
 def _experiment(size: Size, workload: Workload, seed: int) -> tuple[Size, Experiment]:

@@ -8,6 +8,8 @@ from watersmeet.lab.chart import Panel, Series
 from watersmeet.lab.figures import Claim, FigureResult, Runner, figure
 from watersmeet.lab.rjoin_experiment import Experiment, run_experiment
 from watersmeet.lab.rjoin_panels import (
+    OWN_VALUES,
+    own_values,
     parameters,
     rises,
     sized_shared,
@@ -32,7 +34,8 @@ def _windowed(base: Experiment, quick: bool, checkpoints: tuple[int, ...]) -> li
 def rjoin_7(quick: bool, seed: int, runner: Runner) -> FigureResult:
     size, base = sized_shared(quick, seed)
     experiments = _windowed(base, quick, (size.tuples,))
-    snapshots = [run[-1] for run in runner(experiments, run_experiment)]
+    runs = [run[-1] for run in runner([*experiments, *own_values(experiments)], run_experiment)]
+    snapshots, apart = runs[: len(experiments)], runs[len(experiments) :]
     messages = [snap.messages for snap in snapshots]
     shares = [top_share(snap.processing) for snap in snapshots]
     claims = (
@@ -44,6 +47,11 @@ def rjoin_7(quick: bool, seed: int, runner: Runner) -> FigureResult:
                 "processing": [sum(s.processing) for s in snapshots],
                 "storage": [sum(s.storage) for s in snapshots],
             },
+        ),
+        Claim(
+            OWN_VALUES,
+            rises([snap.messages for snap in apart]) and rises([sum(snap.processing) for snap in apart]),
+            {"messages": [s.messages for s in apart], "processing": [sum(s.processing) for s in apart]},
         ),
         Claim("the load is shared in the same pattern", max(shares) - min(shares) < 0.15, shares),
     )
@@ -57,7 +65,11 @@ def rjoin_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
     size, base = sized_shared(quick, seed)
     step = size.tuples // 20
     checkpoints = tuple(range(step, size.tuples + 1, step))
-    runs = runner(_windowed(base, quick, checkpoints), run_experiment)
+    experiments = _windowed(base, quick, checkpoints)
+    every = runner([*experiments, *own_values(experiments)], run_experiment)
+    runs, apart = every[: len(experiments)], every[len(experiments) :]
+    slopes_apart = [slowdown([sum(snap.processing) for snap in run]) for run in apart]
+    capped_apart = slopes_apart[0] < 1.5 and slopes_apart[-1] > 1.5 * slopes_apart[0]
     x, windows = list(checkpoints), _windows(quick)
     processing = [[sum(snap.processing) for snap in run] for run in runs]
     stored = [[snap.stored for snap in run] for run in runs]
@@ -73,6 +85,12 @@ def rjoin_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
             "under the largest much more",
             slopes[0] < 1.5 and slopes[-1] > 1.5 * slopes[0],
             slopes,
+        ),
+        Claim(
+            OWN_VALUES,
+            capped_apart,
+            slopes_apart,
+            "" if capped_apart else "where joins are rare, almost all work is the first rewriting",
         ),
     )
     panels = tuple(
