@@ -37,11 +37,12 @@ RATIO ?= 5
 bench: setup
 	$(BIN)/watersmeet bench --quick --batch-rows 500000 --at-least $(RATIO)
 
-# Every figure of the papers into figures/, at full size; SIZE=--quick for small ones.
+# Every figure of the papers into figures/, at full size, and docs/figures.md; SIZE=--quick for small ones.
 figures: setup
 	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1); do \
 	  $(BIN)/watersmeet lab figure $$name $(SIZE) --out figures || exit 1; \
 	done
+	@$(BIN)/watersmeet lab page figures $(SIZE) --out docs/figures.md
 
 lock: setup
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml

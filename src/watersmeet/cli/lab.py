@@ -1,4 +1,4 @@
-"""`watersmeet lab`: the papers' figures, listed and run."""
+"""`watersmeet lab`: the papers' figures, listed, run and put on a page; and their protocols to watch."""
 
 from __future__ import annotations
 
@@ -70,6 +70,58 @@ def make_figure(
         except OSError as error:
             raise ConfigurationError(f"--out {out} cannot be written: {error.strerror}") from None
         tell(f"written: {', '.join(map(str, paths))}")
+
+
+@lab_commands.command("page")
+def make_page(
+    folder: Annotated[
+        Path, typer.Argument(help="Where `lab figure --out` wrote its files.", metavar="FOLDER")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page here instead of printing it.", metavar="FILE")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The figures were run with --quick: the page says so.")
+    ] = False,
+) -> None:
+    """Put figures that were run on one page of Markdown: claims, verdicts and numbers."""
+    from watersmeet.lab.figure_page import figure_page, read_figures
+
+    _give(figure_page(read_figures(folder), folder=folder.resolve().name, quick=quick), out)
+
+
+@lab_commands.command("watch")
+def watch(
+    scenario: Annotated[str, typer.Argument(help="rjoin or dhtjoin.", metavar="rjoin|dhtjoin")],
+    text: Annotated[
+        bool, typer.Option("--text", help="Print the steps [default, unless --out is given].")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write an HTML page to step through the run.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Step through a small ring: every message, and where queries and tuples sit."""
+    from watersmeet.lab.watch import record
+    from watersmeet.lab.watch_page import to_page
+    from watersmeet.lab.watch_text import to_text
+
+    recording = record(scenario)
+    if text or out is None:
+        _give(to_text(recording), None)
+    if out is not None:
+        _give(to_page(recording), out)
+
+
+def _give(text: str, out: Path | None) -> None:
+    """Text into a file, or printed."""
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--out {out} cannot be written: {error.strerror}") from None
+    tell(f"written: {out}")
 
 
 @contextmanager

@@ -1,0 +1,184 @@
+"""A Markdown page of figures that were run: each paper's claims, whether they hold, and our numbers.
+
+It is made from the JSON files that `write_figure` left in a folder, so it says what was measured and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from watersmeet.errors import ConfigurationError
+
+WIDTH = 120  # of a line of text; tables are as wide as they are
+COLUMNS = 8  # points of a series shown
+
+_KEYS = {"figure": str, "parameters": dict, "series": list, "claims": list}
+_PARTS = {"series": {"name", "x", "y"}, "claims": {"text", "holds", "value"}}
+
+
+def read_figures(directory: str | Path) -> list[dict[str, Any]]:
+    """The figures of a folder, in order of names."""
+    folder = Path(directory)
+    if not folder.is_dir():
+        raise ConfigurationError(f"there is no folder {folder}; `watersmeet lab figure NAME --out` makes one")
+    figures = [_read(path) for path in sorted(folder.glob("*.json"))]
+    if not figures:
+        raise ConfigurationError(f"{folder} holds no figure; run `watersmeet lab figure NAME --out {folder}`")
+    return sorted(figures, key=lambda figure: str(figure["figure"]))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        figure = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read as JSON: {error}") from None
+    if not isinstance(figure, dict):
+        raise ConfigurationError(f"{path} is not a figure's numbers: it holds no object")
+    for key, type_ in _KEYS.items():
+        if not isinstance(figure.get(key), type_):
+            raise ConfigurationError(f"{path} is not a figure's numbers: it has no {key!r}")
+    for key, needed in _PARTS.items():
+        for part in figure[key]:
+            if not isinstance(part, dict) or needed - part.keys():
+                raise ConfigurationError(
+                    f"{path} is not a figure's numbers: an entry of {key!r} is incomplete"
+                )
+    return figure
+
+
+def figure_page(figures: Sequence[Mapping[str, Any]], *, folder: str = "figures", quick: bool = False) -> str:
+    """The page's text; `folder` and `quick` are how the figures were run, for the commands at its top."""
+    claims = [claim for figure in figures for claim in figure["claims"]]
+    holding = sum(bool(claim["holds"]) for claim in claims)
+    open_ = sum(not claim["holds"] and not claim.get("why") for claim in claims)
+    size = "small sizes (`--quick`), not the papers' own" if quick else "full size"
+    lines = [
+        "# The papers' figures, run anew",
+        "",
+        *_wrapped(
+            f"This page is generated. The figures were run at {size}; {holding} of {len(claims)} claims of "
+            f"the papers hold in these runs, {len(claims) - holding} differ, {open_} of them with no reason "
+            "recorded. The commands:"
+        ),
+        "",
+        *(f"    {command}" for command in commands(figures, folder, quick)),
+        "",
+        "| figure | shows | claims that hold |",
+        "| --- | --- | --- |",
+        *(_summary(figure) for figure in figures),
+        "",
+        *_wrapped(
+            f"Of a series of more than {COLUMNS} points, {COLUMNS} are shown, spread evenly from the first "
+            "to the last; the JSON, CSV and Parquet files have all. A note is written with the figure's "
+            "code: it offers a reason, which the run does not test."
+        ),
+    ]
+    for figure in figures:
+        lines += ["", *_section(figure)]
+    return "\n".join(lines) + "\n"
+
+
+def commands(figures: Sequence[Mapping[str, Any]], folder: str, quick: bool) -> list[str]:
+    """What to type to make the page again."""
+    small = " --quick" if quick else ""
+    made = []
+    for figure in figures:
+        seed = figure["parameters"].get("seed", 0)
+        chosen = f" --seed {seed}" if seed else ""
+        made.append(f"watersmeet lab figure {figure['figure']}{small}{chosen} --out {folder}")
+    return [*made, f"watersmeet lab page {folder}{small} --out docs/figures.md"]
+
+
+def _summary(figure: Mapping[str, Any]) -> str:
+    name, claims = figure["figure"], figure["claims"]
+    holding = sum(bool(claim["holds"]) for claim in claims)
+    return f"| [{name}](#{name}) | {_cell(figure.get('title') or name)} | {holding} of {len(claims)} |"
+
+
+def _section(figure: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {figure['figure']}"
+    if figure.get("title"):
+        yield ""
+        yield from _wrapped(f"{_escape(figure['title'])}.")
+    yield ""
+    for claim in figure["claims"]:
+        verdict = "**holds**" if claim["holds"] else "**differs**"
+        reason = claim.get("why") or ("" if claim["holds"] else "no reason recorded")
+        why = f" Note: {_escape(reason)}." if reason else ""
+        text = f"{verdict}: {_escape(claim['text'])}. Measured: {_escape(in_words(claim['value']))}.{why}"
+        yield from _wrapped(text, "- ")
+    for panel, lines in _panels(figure["series"]).items():
+        yield ""
+        yield from _table(panel, lines)
+    yield ""
+    named = (f"{key} {in_words(value)}" for key, value in figure["parameters"].items())
+    yield from _wrapped(f"Parameters: {_escape('; '.join(named))}.")
+
+
+def _panels(series: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, Mapping[Any, Any]]]]:
+    """The lines of each panel by x; a series is named `panel: line`."""
+    panels: dict[str, list[tuple[str, Mapping[Any, Any]]]] = {}
+    for one in series:
+        panel, _, line = one["name"].partition(": ")
+        panels.setdefault(panel, []).append((line or panel, dict(zip(one["x"], one["y"], strict=True))))
+    return panels
+
+
+def _table(panel: str, lines: Sequence[tuple[str, Mapping[Any, Any]]]) -> Iterator[str]:
+    every = list(dict.fromkeys(x for _, points in lines for x in points))
+    if not any(isinstance(x, str) for x in every):
+        every.sort()
+    shown = thinned(every, COLUMNS)
+    yield f"| {_cell(panel)} | {' | '.join(_cell(in_words(x)) for x in shown)} |"
+    yield "| --- |" + " ---: |" * len(shown)
+    for name, points in lines:
+        # JSON knows no infinity: there null stands for it.
+        cells = [("∞" if points[x] is None else in_words(points[x])) if x in points else "" for x in shown]
+        yield f"| {_cell(name)} | {' | '.join(cells)} |"
+
+
+def thinned(values: Sequence[Any], most: int) -> list[Any]:
+    """At most so many of the values (two or more), the first and the last among them, spread evenly."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(n * (len(values) - 1) / (most - 1))] for n in range(most)]
+
+
+def in_words(value: Any) -> str:
+    """A value as it reads best in a sentence: numbers to four digits, lists with commas."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.0f}" if abs(value) >= 1000 or value.is_integer() else f"{value:.4g}"
+        case Mapping():
+            return "; ".join(f"{key}: {in_words(part)}" for key, part in value.items())
+        case list() | tuple():
+            return ", ".join(map(in_words, value))
+        case _:
+            return str(value)
+
+
+def _wrapped(text: str, mark: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _escape(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", r"\*")
+
+
+def _cell(text: str) -> str:
+    return _escape(text).replace("|", r"\|")
