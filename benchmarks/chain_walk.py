@@ -11,17 +11,18 @@ import time
 
 import numba
 import numpy as np
+import pyarrow as pa
 
 from watersmeet.kernel.hashing import hash_column
-from watersmeet.kernel.slice import _HASH, _LINK, _Index, _probe
+from watersmeet.kernel.slice import _HASH, _LOW_HALF, _Index, _overlapping, _probe
 
 PROBERS = 200_000
 ROUNDS = 7
 
 
 @numba.njit
-def one_after_another(heads, entries, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """The naive twin of the kernel's probe."""
+def one_after_another(heads, chain, facts, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """The naive twin of the kernel's probe: no bitmap, no half hashes, one chain at a time."""
     mask = len(heads) - 1
     capacity = len(wanted) + 64
     probers = np.empty(capacity, np.int32)
@@ -32,7 +33,7 @@ def one_after_another(heads, entries, low, high, wanted, max_ts, min_end):  # ty
             continue
         place = heads[wanted[prober] & mask]
         while place >= 0:
-            if entries[place, _HASH] == wanted[prober]:
+            if facts[place, _HASH] == wanted[prober]:
                 if count == capacity:
                     probers = np.concatenate((probers, np.empty(capacity, np.int32)))
                     places = np.concatenate((places, np.empty(capacity, np.int32)))
@@ -40,25 +41,33 @@ def one_after_another(heads, entries, low, high, wanted, max_ts, min_end):  # ty
                 probers[count] = prober
                 places[count] = place
                 count += 1
-            place = np.int32(entries[place, _LINK])
+            place = np.int32(chain[place] & _LOW_HALF)
     return probers[:count], places[:count]
 
 
 def compare(rows: int, keys: int) -> tuple[float, float]:
     """Nanoseconds a probe takes: in step, one after another."""
-    import pyarrow as pa
-
     random = np.random.default_rng(0)
     index, ts = _Index(rows), np.zeros(rows, np.int64)
     index.extend(0, hash_column(pa.array(random.integers(0, keys, rows))), ts, np.arange(rows))
     wanted = hash_column(pa.array(random.integers(0, keys, PROBERS))).view(np.int64)
     lives = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
+    chain, facts = index.chain.values, index.facts.values
+
+    def in_step() -> tuple[np.ndarray, np.ndarray]:
+        pairs = _probe(index.heads, index.bitmap, chain, 0, 10, wanted, *lives)
+        found = _overlapping(pairs, facts, 2, 0, np.empty(0, np.int64), wanted, *lives)
+        return found[0], found[1]
+
+    def naive() -> tuple[np.ndarray, np.ndarray]:
+        return one_after_another(index.heads, chain, facts, 0, 10, wanted, *lives)
+
     best = []
-    for walk in (_probe, one_after_another):
+    for walk in (in_step, naive):
         times = []
         for _ in range(ROUNDS):
             start = time.perf_counter()
-            found = walk(index.heads, index.entries.values, 0, 10, wanted, *lives)
+            found = walk()
             times.append(time.perf_counter() - start)
         best.append((1e9 * min(times) / PROBERS, sorted(zip(*map(list, found), strict=True))))
     assert best[0][1] == best[1][1]

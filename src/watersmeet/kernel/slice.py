@@ -1,10 +1,12 @@
 """Tuples of one input within one stretch of time, indexed by key hash.
 
-An index is one array of entries (hash, event time, row number, link) chained from `heads[hash & mask]`: the
-newest entry of the bucket, whose link leads to the one before it. An entry fills half a cache line, so that
-a probe that reaches it has all it needs at hand. Appending costs a constant per tuple; dropping a slice drops
-everything at once. An input of several attribute classes keeps its hashes beside, so that an index over any
-set of classes can be built when a probing sequence asks for it.
+An index chains its entries from `heads[hash & mask]`: the newest entry of the bucket, whose link leads to the
+one before it. A link and half of the entry's hash share one word, so that walking a chain touches little
+memory; the entry's facts (hash, event time, row number) lie beside and are read only where the halves agree.
+A bitmap of a byte a tuple, small enough for a near cache, tells most keys that are not there without even
+looking at a head. Appending costs a constant per tuple; dropping a slice drops everything at once. An input
+of several attribute classes keeps its hashes beside, so that an index over any set of classes can be built
+when a probing sequence asks for it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ _END_RULES = {
 }
 _NO_ENDS = np.empty(0, np.int64)
 
-_HASH, _TS, _ROW, _LINK = range(4)  # the fields of an index entry
+_HASH, _TS, _ROW = range(3)  # the facts of an index entry
+_HALF = 32  # a chain word: the upper half of the hash, and the link
+_LOW_HALF = (1 << _HALF) - 1
+_BITS_PER_HEAD = 4  # of the bitmap; there are two heads a tuple or more
+_BITMAP_SHIFT = 24  # the bitmap goes by other bits of the hash than the heads
 
 
 @dataclass(frozen=True)
@@ -61,29 +67,39 @@ def ends_from_ts(window: Window, ts: Longs) -> Longs:
 
 
 @numba.njit(cache=True)
-def _link(heads, entries, start, stop):  # type: ignore[no-untyped-def]
-    mask = len(heads) - 1
+def _link(heads, bitmap, chain, facts, start, stop):  # type: ignore[no-untyped-def]
+    mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
     for place in range(start, stop):
-        bucket = entries[place, _HASH] & mask
-        entries[place, _LINK] = heads[bucket]
+        hash_ = facts[place, _HASH]
+        bucket = hash_ & mask
+        chain[place] = ((hash_ >> _HALF) << _HALF) | (np.int64(heads[bucket]) & _LOW_HALF)
         heads[bucket] = place
+        bit = (hash_ >> _BITMAP_SHIFT) & bit_mask
+        bitmap[bit >> 6] |= np.int64(1) << (bit & 63)
 
 
 @numba.njit(cache=True)
-def _probe(heads, entries, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """Pairs (prober, place) whose hashes agree, for the probers whose life touches [low, high).
+def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """Pairs (prober, place) whose hashes agree by half, for the probers whose life touches [low, high).
 
     All probers walk their chains in step, one link a round: within a round no load waits for another and no
     branch depends on one, so cache misses overlap. That is several times faster than chain after chain.
     """
-    mask = len(heads) - 1
+    mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
     probers = np.empty(len(wanted), np.int32)
     places = np.empty(len(wanted), np.int32)
-    walking = 0
+    likely = 0
     for prober in range(len(wanted)):
+        bit = (wanted[prober] >> _BITMAP_SHIFT) & bit_mask
+        is_set = (bitmap[bit >> 6] >> (bit & 63)) & 1
+        probers[likely] = prober
+        likely += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
+    walking = 0
+    for number in range(likely):
+        prober = probers[number]
         probers[walking] = prober
         places[walking] = heads[wanted[prober] & mask]
-        walking += (max_ts[prober] < high) & (min_end[prober] > low) & (places[walking] >= 0)
+        walking += places[walking] >= 0
     capacity = walking + 64
     found_probers = np.empty(capacity, np.int32)
     found_places = np.empty(capacity, np.int32)
@@ -96,10 +112,11 @@ def _probe(heads, entries, low, high, wanted, max_ts, min_end):  # type: ignore[
         still = 0
         for walker in range(walking):
             prober, place = probers[walker], places[walker]
+            word = chain[place]
             found_probers[count] = prober
             found_places[count] = place
-            count += entries[place, _HASH] == wanted[prober]
-            following = entries[place, _LINK]
+            count += (word >> _HALF) == (wanted[prober] >> _HALF)
+            following = np.int32(word & _LOW_HALF)
             probers[still] = prober
             places[still] = following
             still += following >= 0
@@ -115,14 +132,14 @@ def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _overlapping(pairs, entries, rule, size, ends, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """Of the pairs found by hash, those whose lives overlap: probers, places, rows, event times, ends."""
+def _overlapping(pairs, facts, rule, size, ends, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """Of the pairs found, those of one hash whose lives overlap: probers, places, rows, event times, ends."""
     probers, places = pairs
     found = np.empty((5, len(probers)), np.int64)
     count = 0
     for pair in range(len(probers)):
         prober, place = probers[pair], places[pair]
-        begin = entries[place, _TS]
+        begin = facts[place, _TS]
         if rule == _END_AFTER_SPAN:
             end = begin + size + 1
         elif rule == _END_OF_GROUP:
@@ -133,10 +150,11 @@ def _overlapping(pairs, entries, rule, size, ends, max_ts, min_end):  # type: ig
             end = NEVER
         found[0, count] = prober
         found[1, count] = place
-        found[2, count] = entries[place, _ROW]
+        found[2, count] = facts[place, _ROW]
         found[3, count] = begin
         found[4, count] = end
-        count += (begin < min_end[prober]) & (max_ts[prober] < end)
+        agrees = facts[place, _HASH] == wanted[prober]
+        count += agrees & (begin < min_end[prober]) & (max_ts[prober] < end)
     return found[:, :count]
 
 
@@ -166,27 +184,33 @@ class _Column:
 class _Index:
     """Chained entries over the hashes of one set of classes."""
 
-    __slots__ = ("entries", "heads")
+    __slots__ = ("bitmap", "chain", "facts", "heads")
 
     def __init__(self, capacity: int) -> None:
-        self.heads: Ints = np.full(_power_of_two(2 * capacity), -1, np.int32)
-        self.entries = _Column(np.int64, capacity, 4)
+        self._clear_heads(2 * capacity)
+        self.chain = _Column(np.int64, capacity)
+        self.facts = _Column(np.int64, capacity, 3)
 
     def extend(self, start: int, hashes: Hashes, ts: Longs, rows: Longs) -> None:
         stop = start + len(ts)
-        self.entries.reserve(start, stop)
-        entries = self.entries.values
-        entries[start:stop, _HASH] = hashes.view(np.int64)
-        entries[start:stop, _TS] = ts
-        entries[start:stop, _ROW] = rows
+        self.chain.reserve(start, stop)
+        self.facts.reserve(start, stop)
+        facts = self.facts.values
+        facts[start:stop, _HASH] = hashes.view(np.int64)
+        facts[start:stop, _TS] = ts
+        facts[start:stop, _ROW] = rows
         if stop > len(self.heads):
-            self.heads = np.full(_power_of_two(2 * stop), -1, np.int32)
+            self._clear_heads(2 * stop)
             start = 0
-        _link(self.heads, entries, start, stop)
+        _link(self.heads, self.bitmap, self.chain.values, facts, start, stop)
+
+    def _clear_heads(self, count: int) -> None:
+        self.heads: Ints = np.full(_power_of_two(count), -1, np.int32)
+        self.bitmap: Longs = np.zeros(max(1, len(self.heads) * _BITS_PER_HEAD // 64), np.int64)
 
     @property
     def nbytes(self) -> int:
-        return int(self.heads.nbytes) + self.entries.nbytes
+        return int(self.heads.nbytes + self.bitmap.nbytes) + self.chain.nbytes + self.facts.nbytes
 
 
 class Slice:
@@ -237,14 +261,14 @@ class Slice:
     ) -> Matches:
         """Every match by hash and life; `carry` names the classes whose hashes come back."""
         index = self._index(classes)
-        entries = index.entries.values
+        sought = wanted.view(np.int64)
         pairs = _probe(
-            index.heads, entries, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end
+            index.heads, index.bitmap, index.chain.values, self.low_ts, self.high_end, sought, max_ts, min_end
         )
         ends = self._ends.values if self._ends is not None else _NO_ENDS
         rule = _END_RULES[self.window.kind]
         probers, places, rows, ts, found_ends = _overlapping(
-            pairs, entries, rule, self.window.size, ends, max_ts, min_end
+            pairs, index.facts.values, rule, self.window.size, ends, sought, max_ts, min_end
         )
         hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
         return Matches(probers, rows, ts, found_ends, hashes)
