@@ -8,7 +8,8 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
-from watersmeet.query import Input, Query, WindowKind, format_duration
+from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
+from watersmeet.query.expression import quote_ref
 
 FINGERPRINT_FORMAT = 1  # raised when state written by an older version can no longer be read
 
@@ -82,7 +83,11 @@ class PhysicalPlan:
     def _kept(self, item: Input) -> str:
         keys = [cls.of(item.alias) for cls in self.query.graph.classes]
         columns = dict.fromkeys(
-            [*(key.expr.pretty() for key in keys if key), *self.query.payload(item.alias), "event time"]
+            [
+                *(key.expr.pretty() for key in keys if key),
+                *(quote_ref(ColumnRef(item.alias, name)) for name in self.query.payload(item.alias)),
+                "event time",
+            ]
         )
         copies = self.shares.replication(item.alias)
         replicated = f", in {copies} copies" if copies > 1 else ""
