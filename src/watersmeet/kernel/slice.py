@@ -96,9 +96,8 @@ def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: i
         likely += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
     walking = 0
     for number in range(likely):
-        prober = probers[number]
-        probers[walking] = prober
-        places[walking] = heads[wanted[prober] & mask]
+        probers[walking] = probers[number]
+        places[walking] = heads[wanted[probers[number]] & mask]
         walking += places[walking] >= 0
     capacity = walking + 64
     found_probers = np.empty(capacity, np.int32)
@@ -116,10 +115,9 @@ def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: i
             found_probers[count] = prober
             found_places[count] = place
             count += (word >> _HALF) == (wanted[prober] >> _HALF)
-            following = np.int32(word & _LOW_HALF)
             probers[still] = prober
-            places[still] = following
-            still += following >= 0
+            places[still] = np.int32(word & _LOW_HALF)
+            still += places[still] >= 0
         walking = still
     return found_probers[:count], found_places[:count]
 
