@@ -106,11 +106,11 @@ def new_session(
 
     With `log`, the messages of the JVM and its workers go to that file instead of the terminal.
     """
+    check_java()
     if SparkContext._active_spark_context is not None:
         raise ConfigurationError(
             "a Spark session is already running in this process: hand it over with Session(spark), or stop it"
         )
-    check_java()
     given = dict(conf or {})
     settings = {**SETTINGS, **_fitted(master, given), **given}
     # Workers started with another interpreter would not find what this one has; on a cluster it may have
