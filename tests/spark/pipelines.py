@@ -106,11 +106,14 @@ def pipeline_text(select: str | Sequence[str], stream_options: str = "", value_t
 
 
 def arrive(case: Case, numbers: Iterable[int]) -> None:
-    """Puts batches where the streams are read from; times of change give the order Spark takes them in."""
+    """Puts batches where the streams are read from; times of change give the order Spark takes them in.
+
+    A stream that has nothing in a batch, but will again, gets an empty file: its n-th is of the n-th batch.
+    """
     for number in numbers:
         for stream in case.query.streams:
             tuples = case.batches[number].get(stream.name, ())
-            if tuples:
+            if any(batch.get(stream.name) for batch in case.batches[number:]):
                 path = case.folder / stream.name / f"{number:04}.parquet"
                 draft = path.with_name(f"_{path.name}")
                 pq.write_table(to_arrow(stream, tuples), draft)

@@ -242,7 +242,7 @@ def test_a_later_file_of_another_type_stops_the_query_with_a_clear_message(
     assert isinstance(error, DataError)
     assert str(error) == (
         f"file://{tmp_path}/s/late.parquet does not match its declared schema: column size is declared "
-        "bigint and the file holds BINARY. Correct the declaration or take the file away, then start again "
+        "bigint and the file holds BINARY. Put one that does in its place, or take it away, then start again "
         "with the same checkpoint: nothing is lost"
     )
 

@@ -66,7 +66,7 @@ FAILURES = (
         r"PARQUET_COLUMN_DATA_TYPE_MISMATCH\].*?reading file (?P<file>\S+)\. .*?column \[(?P<column>.*?)\]\. "
         r"Expected Spark type (?P<declared>.*?), actual Parquet type (?P<actual>\w+)",
         "{file} does not match its declared schema: column {column} is declared {declared} and the file "
-        f"holds {{actual}}. Correct the declaration or take the file away, {RESUME}",
+        f"holds {{actual}}. Put one that does in its place, or take it away, {RESUME}",
     ),
     Failure(
         r"reading file (?P<file>\S+?)\.\s.*(?:MALFORMED_RECORD_IN_PARSING|BadRecordException)",
