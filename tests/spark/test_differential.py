@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from pyspark.sql import SparkSession
 
 from tests.spark.differential import check
@@ -13,21 +14,20 @@ from tests.strategies import ALL_WINDOWS, TIME_WINDOWS, cases
 from watersmeet.oracle import MicroBatch
 from watersmeet.query import Query
 
-FEW = settings(
-    max_examples=4,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-
 
 @pytest.mark.parametrize("kind", ["plain", "distinct", "aggregate"])
 def test_answers_equal_the_oracles(
-    kind: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    kind: str,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    examples: Callable[[int], settings],
 ) -> None:
     windows = ALL_WINDOWS if kind == "plain" else TIME_WINDOWS
+    # A case takes seconds, so a failing one is not shrunk here but in the kernel's own property tests.
+    drawn = settings(examples(4), phases=[Phase.explicit, Phase.generate])
 
     @given(cases(kinds=(kind,), windows=windows, key_expressions=True))
-    @FEW
+    @drawn
     def holds(case: tuple[Query, list[MicroBatch]]) -> None:
         folder: Path = tmp_path_factory.mktemp("case")
         check(spark, folder, *case)
