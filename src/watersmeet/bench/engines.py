@@ -14,7 +14,7 @@ from watersmeet.query import Query
 from watersmeet.session import Session
 from watersmeet.spark.cascade import cascade
 from watersmeet.spark.environment import PROVIDER, ROCKSDB
-from watersmeet.spark.metrics import OBSERVATION
+from watersmeet.spark.progress import OBSERVATION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from watersmeet.query.duration import format_duration
@@ -29,9 +28,6 @@ class Connector:
     def option(self, name: str) -> str | None:
         """An option's value by its name, whatever its case."""
         return {key.lower(): value for key, value in self.options}.get(name.lower())
-
-    def as_options(self) -> Mapping[str, str]:
-        return dict(self.options)
 
 
 @dataclass(frozen=True)

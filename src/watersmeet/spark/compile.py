@@ -23,8 +23,9 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.labels import bucket_labels
-from watersmeet.spark.metrics import OBSERVATION, observed, stage_schema
+from watersmeet.spark.metrics import observed, stage_schema
 from watersmeet.spark.pack import NOW, Pack, PackEnd
+from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.sources import ARRIVAL_TIME
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
 from watersmeet.spark.unpack import UnpackAnswers, UnpackValues

@@ -17,7 +17,6 @@ from watersmeet.kernel import Grid, JoinBucket, JoinLayout
 from watersmeet.query import BEGINNING
 from watersmeet.spark.wire import UNKNOWN, WireRow
 
-OBSERVATION = "watersmeet"
 CHUNK = "chunk"
 
 SUMMED = (

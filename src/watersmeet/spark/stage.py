@@ -7,6 +7,7 @@ it the batch, and writes what changed. The state store is the truth; the cache i
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -87,17 +88,17 @@ class BucketStage(StatefulProcessor):
     def close(self) -> None:
         """Nothing to close: state belongs to Spark, the cache to the worker."""
 
+    @abstractmethod
     def run(self, bucket: Any, number: int, rows: list[WireRow], started: float) -> Iterator[pd.DataFrame]:
         """Feeds a micro-batch to a bucket and yields the stage's output."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fresh(self) -> Any:
         """A bucket that has seen nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> Any:
         """A bucket as it was persisted."""
-        raise NotImplementedError
 
     def _find(self, head: Head, cached: Entry | None) -> Entry:
         """The bucket as the state store has it, reading only what the worker does not hold already."""
