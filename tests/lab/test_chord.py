@@ -60,6 +60,7 @@ def test_a_lookup_ends_at_the_owner_and_counts_every_hop(ids: list[int], key: in
     assert ring.owner(key) == owner
     assert (path[-1] if path else source) == owner
     assert ring.tour(source, [key], sent) == [(owner, len(path))]
+    assert ring.hops(source, [key, ids[owner]]) == [len(path)] * 2
     assert sent.sum() == len(path)
     assert all(sent[node] for node in [source, *path][:-1])
     assert len(path) <= BITS + 1

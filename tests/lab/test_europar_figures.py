@@ -13,17 +13,15 @@ from watersmeet.lab.figures import run_figure
 def test_claims_hold(name: str, seed: int) -> None:
     result = run_figure(name, quick=True, seed=seed)
     assert result.figure == name
-    assert all(len(series.x) == len(series.y) > 1 for series in result.series)
+    assert all(len(series.x) == len(series.y) > 1 for panel in result.panels for series in panel.series)
     assert [claim.text for claim in result.claims if not claim.holds] == []
 
 
 def test_dissemination_by_gossip_is_part_of_the_traffic() -> None:
     """Section 4: the messages needed to index tuples and to disseminate queries."""
     result = run_figure("europar-2", quick=True, seed=1)
-    by_purpose = {series.name: series.y for series in result.series}
-    total = by_purpose["network traffic: DHTJoin"]
-    gossip = by_purpose["DHTJoin by purpose: gossip"]
-    tuples = by_purpose["DHTJoin by purpose: index tuple"]
+    traffic, by_purpose = ({series.name: series.y for series in panel.series} for panel in result.panels)
+    total, gossip, tuples = traffic["DHTJoin"], by_purpose["gossip"], by_purpose["index tuple"]
     assert [a + b for a, b in zip(gossip, tuples, strict=True)] == list(total)
     nodes, queries = result.parameters["nodes"], result.parameters["queries"]
     assert all(spent > count * (nodes - 1) for spent, count in zip(gossip, queries, strict=True))

@@ -55,10 +55,10 @@ def test_every_claim_has_its_verdict_value_and_reason(folder: Path) -> None:
 def test_lines_of_a_panel_share_a_table(folder: Path) -> None:
     page = figure_page(read_figures(folder))
     assert (
-        "| traffic | 25 | 50 | 100 |\n| --- | ---: | ---: | ---: |\n"
+        "| traffic: messages, by tuples | 25 | 50 | 100 |\n| --- | ---: | ---: | ---: |\n"
         "| worst | 88.22 | 1234 |  |\n| best |  | 7 | ∞ |\n"
     ) in page
-    assert "| load | 1 | 29 | 58 | 86 | 115 | 143 | 172 | 200 |" in page
+    assert "| load: load, by rank | 1 | 29 | 58 | 86 | 115 | 143 | 172 | 200 |" in page
     assert "| all | 200 | 172 | 143 | 115 | 86 | 58 | 29 | 1 |" in page
     assert "Parameters: nodes 200; strategy none; varied by: joins; over: 1, 2; seed 3." in page
 
@@ -124,9 +124,27 @@ def test_command_writes_the_page(folder: Path, tmp_path: Path) -> None:
     assert printed.stdout == out.read_text()
 
 
-def test_the_page_in_the_documentation_has_every_figure() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
-    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == figure_names()
+def test_pictures_are_copied_beside_the_page_and_shown(folder: Path, tmp_path: Path) -> None:
+    runner, out = CliRunner(), tmp_path / "docs" / "page.md"
+    out.parent.mkdir()
+    result = runner.invoke(lab_commands, ["page", str(folder), "--pictures", "--out", str(out)])
+    assert result.exit_code == 0
+    assert "![rjoin-2](page/rjoin-2.svg)" in out.read_text()
+    assert "lab page figures --pictures --out docs/figures.md" in out.read_text()
+    assert (tmp_path / "docs/page/rjoin-2.svg").read_text() == (folder / "rjoin-2.svg").read_text()
+    (folder / "rjoin-2.svg").unlink()
+    for options, problem in ((["--out", str(out)], "rjoin-2.svg is missing"), ([], "goes with --out")):
+        refused = runner.invoke(lab_commands, ["page", str(folder), "--pictures", *options])
+        assert problem in str(refused.exception)
+
+
+def test_the_page_in_the_documentation_has_every_figure_of_the_overlay_lab() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    shown = [line[3:] for line in (docs / "figures.md").read_text().splitlines() if line.startswith("## ")]
+    overlay = [name for name in figure_names() if name.startswith(("dhtjoin-", "europar-", "rjoin-"))]
+    assert len(overlay) == 20
+    assert set(overlay) <= set(shown) <= set(figure_names())
+    assert all((docs / "figures" / f"{name}.svg").is_file() for name in shown)
 
 
 def test_json_of_a_figure_is_all_the_page_needs(folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from watersmeet.lab.figures import (
 )
 from watersmeet.lab.rjoin_experiment import Experiment, run_experiment
 from watersmeet.lab.rjoin_panels import Size
+from watersmeet.lab.text_chart import draw_text
 from watersmeet.lab.workloads import Workload, Zipf
 
 RJOIN = [f"rjoin-{number}" for number in range(2, 10)]
@@ -71,6 +74,7 @@ def test_every_rjoin_figure_runs_and_is_written(name: str, tmp_path: Path) -> No
     assert written["parameters"]["seed"] == 3
     assert written["series"]
     assert all(len(series["x"]) == len(series["y"]) > 0 for series in written["series"])
+    assert all(series["x_label"] and series["y_label"] for series in written["series"])
     assert written["claims"]
     assert all(isinstance(claim["holds"], bool) and claim["text"] for claim in written["claims"])
     points = sum(len(series["x"]) for series in written["series"])
@@ -89,6 +93,20 @@ def test_runners_agree() -> None:
     assert run_here([3, 1, 2], square) == run_in_processes(2)([3, 1, 2], square) == [9, 1, 4]
 
 
+def test_runners_tell_how_far_they_are() -> None:
+    told: list[tuple[int, int]] = []
+    tell = partial(_note, told)
+    run_here([3, 1, 2], square, progress=tell)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    told.clear()
+    run_in_processes(2, progress=tell)([3, 1, 2], square)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def _note(told: list[tuple[int, int]], done: int, total: int) -> None:
+    told.append((done, total))
+
+
 def test_strategies_agree_on_answers_and_rates_save_work() -> None:
     """RJoin section 8, Figure 2: worst > random > RJoin in load; the answers are the same."""
     runs = {
@@ -98,6 +116,31 @@ def test_strategies_agree_on_answers_and_rates_save_work() -> None:
     assert len({run.answers for run in runs.values()}) == 1
     loads = [sum(runs[strategy].processing) for strategy in ("worst", "random", "ric")]
     assert loads[0] > loads[1] > loads[2]
+
+
+def test_a_message_a_query_costs_more_where_choices_are_bad() -> None:
+    """RJoin section 8, Figure 2, counted as Procedures 2 and 3 send, without any grouping."""
+    runs = {
+        strategy: run_experiment(replace(SMALL, queries=300, checkpoints=(150,), strategy=strategy))[0]
+        for strategy in ("worst", "ric")
+    }
+    assert all(run.messages_alone > run.messages for run in runs.values())
+    assert runs["ric"].alone["ric"] == runs["ric"].traffic["ric"], "requests for rates are grouped in both"
+    alone, grouped = (
+        getattr(runs["worst"], count) / getattr(runs["ric"], count)
+        for count in ("messages_alone", "messages")
+    )
+    assert alone > grouped
+
+
+def test_only_nodes_with_keys_can_take_part() -> None:
+    """RJoin section 8, Figure 3: how many nodes there are to share the work."""
+    experiment = replace(SMALL, nodes=400, checkpoints=(60,), workload=Workload(relations=4, values=10))
+    most = rjoin_panels.nodes_with_keys(experiment)
+    assert rjoin_panels.participants(run_experiment(experiment)[0]) <= most < 400
+    assert rjoin_panels.grows_to([3, 5, 7, 7], 7)
+    assert not rjoin_panels.grows_to([3, 5, 5, 7], 7)
+    assert not rjoin_panels.grows_to([7, 7], 7)
 
 
 def test_windows_cap_the_storage() -> None:
@@ -144,6 +187,15 @@ def test_workload_repeats_with_its_seed() -> None:
     assert drawn(1) != drawn(2)
 
 
+def test_relations_may_be_equally_frequent_while_values_are_skewed() -> None:
+    workload = Workload(theta=0.9, relation_theta=0.0, value_order="shared")
+    drawn = list(workload.tuples(2000))
+    frequent = Counter(stream.name for stream, _ in drawn)
+    assert max(frequent.values()) < 1.5 * min(frequent.values())
+    first = Counter(values[0] for _, values in drawn)
+    assert first[0] > 4 * first[9]
+
+
 def test_a_chain_cannot_have_more_relations_than_there_are() -> None:
     with pytest.raises(ConfigurationError, match="2 to 10"):
         Workload(ways=11)
@@ -177,10 +229,40 @@ def test_lines_stay_inside_their_panel_and_rise_with_the_values(log: bool) -> No
     assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
 
 
+def test_panels_go_three_in_a_row() -> None:
+    panels = [Panel(f"p{n}", "x", "y", [Series("s", [1, 2], [1, 2])]) for n in range(5)]
+    root = ET.fromstring(draw("t", panels))
+    places = [tuple(map(int, group.attrib["transform"][10:-1].split(","))) for group in root.findall("{*}g")]
+    assert [x for x, _ in places] == [0, WIDTH, 2 * WIDTH, 0, WIDTH]
+    assert places[0][1] == places[2][1] < places[3][1] - HEIGHT
+    assert int(root.attrib["width"]) == 3 * WIDTH
+    assert int(root.attrib["height"]) >= places[4][1] + HEIGHT
+
+
 def test_bars_may_stand_over_names() -> None:
     text = draw("t", [Panel("p", "x", "y", [Series("s", ["left", "right"], [1, 2])], kind="bar")])
     assert "left" in text
     assert len(ET.fromstring(text).findall(".//{*}g/{*}rect")) == 3, "two bars and the legend's square"
+
+
+def test_a_terminal_sees_longer_bars_for_larger_values() -> None:
+    series = (Series("slow", [10, 20], [1, 8]), Series("fast", [10, 20, 30], [2, 4, math.inf]))
+    text = draw_text([Panel("(a) cost", "tuples", "messages", series), Panel("(b)", "x", "y", ())])
+    lines = text.splitlines()
+    assert lines[0] == "(a) cost: messages"
+    assert lines[1] == "  tuples 10  slow  █████ 1"
+    assert lines[2] == "             fast  ██████████ 2"
+    assert lines[3].count("█") == 40
+    assert lines[5].endswith("∞")
+    assert lines[-1] == "(b): y"
+
+
+def test_a_logarithmic_panel_gives_each_power_of_ten_the_same_length() -> None:
+    series = Series("s", ["a", "b", "c", "d", "none"], [1, 10, 100, 1000, 0])
+    text = draw_text([Panel("p", "", "y", [series], "bar", log_y=True)])
+    lengths = [line.count("█") for line in text.splitlines()[1:]]
+    assert text.startswith("p: y (log scale)")
+    assert lengths == [10, 20, 30, 40, 0]
 
 
 def test_json_has_no_infinity() -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import tell, waiting
+from watersmeet.cli.messages import tell
 from watersmeet.cli.reading import spark_session
 from watersmeet.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from watersmeet.lab.figures import Runner
+    from watersmeet.lab.figures import Progress, Runner
 
 lab_commands = typer.Typer(
     help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
@@ -52,15 +52,17 @@ def make_figure(
         str | None, typer.Option(help="Run the simulations on this Spark master, one a task.")
     ] = None,
 ) -> None:
-    """Run a figure's simulations, and tell which of the paper's claims hold."""
+    """Run a figure's simulations, draw it, and tell which of the paper's claims hold."""
     from watersmeet.lab.figures import run_figure, write_figure
+    from watersmeet.lab.text_chart import draw_text
 
-    with waiting(f"running {name}"), _runner(master, processes or os.cpu_count() or 1) as runner:
+    workers = processes or os.cpu_count() or 1
+    with _progress_bar(name) as progress, _runner(master, workers, progress) as runner:
         result = run_figure(name, quick=quick, seed=seed, runner=runner)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1, ensure_ascii=False))
     else:
-        typer.echo(f"{result.title}\n")
+        typer.echo(f"{result.title}\n\n{draw_text(result.panels)}\n")
         for claim in result.claims:
             why = f"\n       {claim.why}" if claim.why else ""
             typer.echo(f"{'holds' if claim.holds else 'FAILS':<6} {claim.text} ({claim.value}){why}")
@@ -83,11 +85,24 @@ def make_page(
     quick: Annotated[
         bool, typer.Option("--quick", help="The figures were run with --quick: the page says so.")
     ] = False,
+    pictures: Annotated[
+        bool, typer.Option("--pictures", help="Copy the drawings to a folder beside the page, and show them.")
+    ] = False,
 ) -> None:
     """Put figures that were run on one page of Markdown: claims, verdicts and numbers."""
-    from watersmeet.lab.figure_page import figure_page, read_figures
+    from watersmeet.lab.figure_page import copy_pictures, figure_page, read_figures
 
-    _give(figure_page(read_figures(folder), folder=folder.resolve().name, quick=quick), out)
+    if pictures and out is None:
+        raise ConfigurationError("--pictures puts drawings beside the page, so it goes with --out")
+    figures = read_figures(folder)
+    shown = None
+    if pictures and out is not None:
+        shown = out.stem
+        try:
+            copy_pictures(figures, folder, out.parent / shown)
+        except OSError as error:
+            raise ConfigurationError(f"{out.parent / shown} cannot be written: {error.strerror}") from None
+    _give(figure_page(figures, folder=folder.resolve().name, quick=quick, pictures=shown), out)
 
 
 @lab_commands.command("watch")
@@ -125,13 +140,32 @@ def _give(text: str, out: Path | None) -> None:
 
 
 @contextmanager
-def _runner(master: str | None, processes: int) -> Iterator[Runner]:
+def _progress_bar(name: str) -> Iterator[Progress]:
+    """On a terminal, how many of a figure's simulations are done; elsewhere nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        shown = bar.add_task(f"running {name}", total=None)
+        yield lambda done, total: bar.update(shown, completed=done, total=total)
+
+
+@contextmanager
+def _runner(master: str | None, processes: int, progress: Progress) -> Iterator[Runner]:
     """Where simulations run: on Spark, in several processes, or here."""
     from watersmeet.lab.figures import run_here, run_in_processes
-    from watersmeet.spark.sweep import run_sweep
 
     if master is not None:
+        from watersmeet.spark.sweep import run_sweep
+
         with spark_session(master, {}, temporary_log()) as session:
-            yield partial(run_sweep, session.spark)
+            yield partial(run_sweep, session.spark, progress=progress)
+    elif processes == 1:
+        yield partial(run_here, progress=progress)
     else:
-        yield run_here if processes == 1 else run_in_processes(processes)
+        yield run_in_processes(processes, progress)

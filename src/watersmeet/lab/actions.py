@@ -13,9 +13,18 @@ from typing import Any, ClassVar, Protocol
 
 
 class Message(Protocol):
-    """Anything a protocol sends; `kind` is what its traffic is counted under."""
+    """Anything a protocol sends; `kind` is what its traffic is counted under.
+
+    One that takes several things along says how many in `packed`.
+    """
 
     kind: ClassVar[str]
+
+
+def packed(message: Message) -> int:
+    """How many messages it would be if nothing were packed together."""
+    count: int = getattr(message, "packed", 1)
+    return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,9 @@ class Ring(Protocol):
         Returns, for each identifier, the node reached and how many hops had been made by then.
         """
 
+    def hops(self, source: int, identifiers: Sequence[int]) -> list[int]:
+        """How many hops a lookup of its own takes to the owner of each identifier."""
+
 
 class StableRing:
     """A ring in which every finger and successor is right."""
@@ -158,6 +161,11 @@ class StableRing:
         stops = np.array(identifiers, dtype=np.int64)
         ends, totals = _tour(self._ids, self._node_at, place, stops, self._mask, sent)
         return list(zip(ends.tolist(), totals.tolist(), strict=True))
+
+    def hops(self, source: int, identifiers: Sequence[int]) -> list[int]:
+        stops = np.array(identifiers, dtype=np.int64)
+        counted: list[int] = _hops(self._ids, self._place_of[source], stops, self._mask).tolist()
+        return counted
 
     def with_ids(self, moved: dict[int, int]) -> StableRing:
         """The ring after some nodes moved to other identifiers; numbers stay."""
@@ -246,3 +254,17 @@ def _tour(ids, node_at, here, targets, mask, sent):  # type: ignore[no-untyped-d
         ends[i] = node_at[here]
         totals[i] = total
     return ends, totals
+
+
+@numba.njit(cache=True)
+def _hops(ids, source, targets, mask):  # type: ignore[no-untyped-def]
+    counts = np.zeros(len(targets), np.int64)
+    for i in range(len(targets)):
+        here = source
+        while True:
+            onward = _next_hop(ids, here, targets[i], mask)
+            if onward == here:
+                break
+            counts[i] += 1
+            here = onward
+    return counts

@@ -117,6 +117,9 @@ class LivingRing:
             stops.append((here, total))
         return stops
 
+    def hops(self, source: int, identifiers: Sequence[int]) -> list[int]:
+        return [len(self.path(source, identifier)) for identifier in identifiers]
+
     def join(self, identifier: int, via: int, node: int | None = None) -> int:
         """A node enters at an identifier, through a node it knows; says its number, new if not given."""
         if identifier in self._alive:

@@ -22,6 +22,7 @@ class Counters:
     stored: Counts = field(init=False)  # items ever stored
     traffic: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] | None = None  # `traffic` if nothing shared a message or a way; None: not counted
 
     def __post_init__(self) -> None:
         for name in ("created", "routed", "processing", "storage", "stored"):
@@ -41,6 +42,8 @@ class Counters:
             counts[:] = 0
         self.traffic.clear()
         self.lost.clear()
+        if self.alone is not None:
+            self.alone.clear()
 
     def keep(self, node: int, items: int = 1) -> None:
         self.storage[node] += items

@@ -13,7 +13,7 @@ import json
 import math
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -24,10 +24,11 @@ import pyarrow.parquet
 
 import watersmeet.lab
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.chart import Panel, Series, draw
+from watersmeet.lab.chart import Panel, draw
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Progress = Callable[[int, int], object]  # told how many simulations are done, and how many there are
 
 
 class Runner(Protocol):
@@ -56,15 +57,6 @@ class FigureResult:
     claims: tuple[Claim, ...]
     title: str = field(default="")
 
-    @property
-    def series(self) -> list[Series]:
-        """All lines of all panels, named `panel: line`."""
-        return [
-            Series(f"{panel.title}: {series.name}", series.x, series.y)
-            for panel in self.panels
-            for series in panel.series
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """The figure as plain values for JSON, which knows no infinity: null stands for it."""
         plain: dict[str, Any] = _finite(self._as_dict())
@@ -76,7 +68,15 @@ class FigureResult:
             "title": self.title,
             "parameters": self.parameters,
             "series": [
-                {"name": series.name, "x": list(series.x), "y": list(series.y)} for series in self.series
+                {
+                    "name": f"{panel.title}: {series.name}",
+                    "x_label": panel.x_label,
+                    "y_label": panel.y_label,
+                    "x": list(series.x),
+                    "y": list(series.y),
+                }
+                for panel in self.panels
+                for series in panel.series
             ],
             "claims": [
                 {"text": claim.text, "holds": claim.holds, "value": claim.value}
@@ -139,17 +139,28 @@ def run_figure(
     return FigureResult(result.figure, result.parameters, result.panels, result.claims, title)
 
 
-def run_here(tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
+def run_here(
+    tasks: Sequence[Task], function: Callable[[Task], Result], progress: Progress | None = None
+) -> list[Result]:
     """One task after another, in this process."""
-    return [function(task) for task in tasks]
+    results = []
+    for task in tasks:
+        results.append(function(task))
+        if progress:
+            progress(len(results), len(tasks))
+    return results
 
 
-def run_in_processes(workers: int) -> Runner:
+def run_in_processes(workers: int, progress: Progress | None = None) -> Runner:
     """Several tasks at a time, each in a process of this machine."""
 
     def runner(tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
         with ProcessPoolExecutor(workers) as pool:
-            return list(pool.map(function, tasks))
+            running = [pool.submit(function, task) for task in tasks]
+            for done, _ in enumerate(as_completed(running), start=1):
+                if progress:
+                    progress(done, len(tasks))
+            return [task.result() for task in running]
 
     return runner
 

@@ -31,6 +31,7 @@ from watersmeet.lab.actions import (
     MultiSend,
     Send,
     everything,
+    packed,
 )
 from watersmeet.lab.chord import Ring, StableRing, arc_start, identifier
 from watersmeet.lab.chord_living import LivingRing, LookupFailed
@@ -148,6 +149,8 @@ class Overlay:
             for _, message, _ in stops:
                 self.counters.lost[message.kind] += 1
             return
+        if self.counters.alone is not None:
+            self._count_alone(source, stops)
         self._count_created(source, reached[-1][1])
         made, elapsed, here = 0, 0, source
         for (target, message, key), (node, total) in zip(stops, reached, strict=True):
@@ -165,6 +168,13 @@ class Overlay:
             self.counters.routed[source] -= 1
             self.counters.created[source] += 1
 
+    def _count_alone(self, source: int, stops: Sequence[tuple[int, Message, str]]) -> None:
+        """Counts what the same messages would cost unpacked, each looking up its own way."""
+        assert self.counters.alone is not None
+        hops = self.ring.hops(source, [stop[0] for stop in stops])
+        for (_, message, _), alone in zip(stops, hops, strict=True):
+            self.counters.alone[message.kind] += alone * packed(message)
+
     def _say(self, source: int, here: int, target: int, message: Message, key: str, elapsed: int) -> None:
         assert self._watch
         path = (here, *self.ring.path(here, target))
@@ -173,19 +183,25 @@ class Overlay:
     def send_direct(self, source: int, message: Message, address: int, key: str | None = None) -> None:
         """Delivers a message to a known node in one hop."""
         if address != source:
-            self.counters.created[source] += 1
-            self.counters.traffic[message.kind] += 1
+            self._count_direct(source, (message,))
         elapsed = self.delay.over(int(address != source), self._rng)
         if self._watch:
             path = (source, address) if address != source else (source,)
             self._watch(Delivery(self.now_us + elapsed, source, path, message, key))
         self.simulator.after(elapsed, self._deliver, source, address, message, key, True)
 
+    def _count_direct(self, source: int, messages: Sequence[Message]) -> None:
+        """One hop that takes all of these along."""
+        kind = messages[0].kind
+        self.counters.created[source] += 1
+        self.counters.traffic[kind] += 1
+        if self.counters.alone is not None:
+            self.counters.alone[kind] += sum(map(packed, messages))
+
     def _send_group(self, source: int, pairs: Sequence[tuple[Message, str]], address: int) -> None:
         elapsed = 0
         if address != source:
-            self.counters.created[source] += 1
-            self.counters.traffic[pairs[0][0].kind] += 1
+            self._count_direct(source, [message for message, _ in pairs])
             elapsed = self.delay.over(1, self._rng)
         for message, key in pairs:
             if self._watch:

@@ -8,6 +8,7 @@ taken at checkpoints, in all and node by node.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from dataclasses import dataclass, field
 
 from watersmeet.lab.chord import StableRing
@@ -46,11 +47,17 @@ class Snapshot:
     storage: list[int]
     stored: int  # items stored since the first measured tuple, dropped ones included
     answers: int
+    alone: dict[str, int]  # `traffic` if every query were a message of its own that looks up its own way
 
     @property
     def messages(self) -> int:
         """All messages but those that bring answers home, which no strategy can save."""
         return sum(count for kind, count in self.traffic.items() if kind != "answer")
+
+    @property
+    def messages_alone(self) -> int:
+        """The same where nothing shares a message or a way."""
+        return sum(count for kind, count in self.alone.items() if kind != "answer")
 
 
 def run_experiment(experiment: Experiment) -> list[Snapshot]:
@@ -74,6 +81,7 @@ def _run(experiment: Experiment) -> list[Snapshot]:
         keep_answers=False,
     )
     network = RJoinNetwork(StableRing.of(experiment.nodes), settings, seed=experiment.seed)
+    network.counters.alone = Counter()
     for stream, values in workload.tuples(experiment.warm_up, "warm-up"):
         network.publish(stream, values, at_us=network.now_us + TICK_US)
         network.run()
@@ -115,4 +123,5 @@ def _snapshot(network: RJoinNetwork, tuples: int, indexing: dict[str, int]) -> S
         storage=sorted(counters.storage.tolist(), reverse=True),
         stored=int(counters.stored.sum()),
         answers=network.answers.total,
+        alone=dict(counters.alone or {}),
     )

@@ -52,6 +52,10 @@ class Eval:
     key: str
     rates: Rates = field(default_factory=dict)
 
+    @property
+    def packed(self) -> int:
+        return len(self.queries)
+
     def __str__(self) -> str:
         return f"{'; '.join(query.pretty() for query in self.queries)} under {self.key}"
 

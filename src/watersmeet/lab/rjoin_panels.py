@@ -8,11 +8,16 @@ from itertools import pairwise
 from typing import Any
 
 from watersmeet.lab.chart import Panel, Series
-from watersmeet.lab.rjoin_experiment import Experiment, Snapshot
+from watersmeet.lab.chord import StableRing, identifier
+from watersmeet.lab.figures import Claim, Runner
+from watersmeet.lab.rjoin_experiment import Experiment, Snapshot, run_experiment
 from watersmeet.lab.rjoin_indexing import Strategy
 from watersmeet.lab.workloads import Workload
 
+EQUAL_RELATIONS = "own values, relations all as frequent"
 OWN_VALUES = "the same where every attribute has frequent values of its own"
+AT_FULL_SIZE = "too small a run to tell from chance; at full size it holds"
+ALONE = "total, a message a query"
 NODES_BY_LOAD = "nodes, highest load first"
 NAMES = {"worst": "worst", "random": "random", "ric": "RJoin"}
 
@@ -29,7 +34,7 @@ class Size:
 PAPER = Size(1000, 20_000, 1000)
 QUICK = Size(200, 2000, 400)
 SHARED_PAPER = Size(1000, 1000, 600)
-SHARED_QUICK = Size(200, 300, 300)
+SHARED_QUICK = Size(200, 300, 600)
 
 
 def sized(quick: bool, seed: int) -> tuple[Size, Experiment]:
@@ -46,6 +51,17 @@ def sized_shared(quick: bool, seed: int) -> tuple[Size, Experiment]:
 def own_values(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The same experiments where every attribute has frequent values of its own."""
     return [replace(run, workload=replace(run.workload, value_order="per attribute")) for run in experiments]
+
+
+def in_three_readings(
+    runner: Runner, experiments: Sequence[Experiment]
+) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot]]:
+    """The last snapshots as given; with each attribute's own values; with relations all as frequent too."""
+    apart = own_values(experiments)
+    even = [replace(run, workload=replace(run.workload, relation_theta=0.0)) for run in apart]
+    count = len(experiments)
+    last = [run[-1] for run in runner([*experiments, *apart, *even], run_experiment)]
+    return last[:count], last[count : 2 * count], last[2 * count :]
 
 
 def _experiment(size: Size, workload: Workload, seed: int) -> tuple[Size, Experiment]:
@@ -66,15 +82,11 @@ def traffic_and_loads(
     """The layout of most figures: traffic for a tuple, and both loads node by node."""
     scale = base.nodes * base.checkpoints[-1]
     total = [snap.messages / scale for snap in snapshots]
+    alone = [snap.messages_alone / scale for snap in snapshots]
     asking = [snap.traffic.get("ric", 0) / scale for snap in snapshots]
+    traffic = [Series("total", x, total), Series("asking for rates", x, asking), Series(ALONE, x, alone)]
     return (
-        Panel(
-            "(a) network traffic",
-            x_label,
-            "messages a node for a tuple",
-            [Series("total", x, total), Series("asking for rates", x, asking)],
-            "bar",
-        ),
+        Panel("(a) network traffic", x_label, "messages a node for a tuple", traffic, "bar"),
         ranked("(b) query processing load", labels, snapshots, "processing"),
         ranked("(c) storage load", labels, snapshots, "storage"),
     )
@@ -103,7 +115,23 @@ def ranked(title: str, labels: Sequence[str], snapshots: Sequence[Snapshot], loa
 def growth(snapshots: Sequence[Snapshot], nodes: int, measure: Callable[[Snapshot], int]) -> list[float]:
     """How much a measure grows for one more tuple, node for node, between checkpoints."""
     points = [(0, 0), *((snap.tuples, measure(snap)) for snap in snapshots)]
-    return [(after[1] - before[1]) / (after[0] - before[0]) / nodes for before, after in pairwise(points)]
+    return [
+        round((after[1] - before[1]) / (after[0] - before[0]) / nodes, 4)
+        for before, after in pairwise(points)
+    ]
+
+
+def judged(text: str, holds: bool, value: Any, why: str = "") -> Claim:
+    """A claim with its verdict; the reason is told where it does not hold."""
+    return Claim(text, holds, value, "" if holds else why)
+
+
+def nodes_with_keys(experiment: Experiment) -> int:
+    """How many nodes are responsible for any key of the workload: nobody else can have a part."""
+    ring, workload = StableRing.of(experiment.nodes), experiment.workload
+    pairs = [f"R{r}+A{a}" for r in range(workload.relations) for a in range(workload.attributes)]
+    triples = [f"{pair}+{value}" for pair in pairs for value in range(workload.values)]
+    return len({ring.owner(identifier(key, ring.bits)) for key in (*pairs, *triples)})
 
 
 def participants(snap: Snapshot) -> int:
@@ -125,6 +153,13 @@ def slowdown(loads: Sequence[int]) -> float:
 def rises(values: Sequence[float]) -> bool:
     """Whether each value is above the one before."""
     return all(before < after for before, after in pairwise(values))
+
+
+def grows_to(values: Sequence[float], most: float) -> bool:
+    """Whether each value is above the one before, until there is no more to be had."""
+    return values[0] < values[-1] and all(
+        before < after or after >= most for before, after in pairwise(values)
+    )
 
 
 def ratio(above: float, below: float) -> float:

@@ -58,6 +58,7 @@ svg { width: 560px; max-width: 100%; height: auto; }
 #event { font-weight: bold; max-width: 70em; } #message { min-height: 2.8em; }
 #kept { border-collapse: collapse; font-size: 13px; }
 #kept th, #kept td { border-top: 1px solid #ccc; padding: 2px 8px; text-align: left; vertical-align: top; }
+#kept th { white-space: nowrap; }
 .query { color: #b03a48; } .tuple { color: #1b6ca8; } .answer { color: #2e7d32; }
 .new { font-weight: bold; background: #fff5cc; }
 """
@@ -66,6 +67,7 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>$style</style>
 </head>
@@ -147,7 +149,7 @@ function drawNode(node, frame) {
   const shown = counts.filter(([, count]) => count);
   shown.forEach(([what, count], line) => {
     const many = count === 1 ? what : what === "query" ? "queries" : what + "s";
-    draw("text", { x: ux * (RADIUS + 50), y: uy * (RADIUS + 45) + 14 * (line - (shown.length - 1) / 2) + 4,
+    draw("text", { x: ux * (RADIUS + 58), y: uy * (RADIUS + 48) + 14 * (line - (shown.length - 1) / 2) + 4,
       "text-anchor": "middle", "font-size": 12, fill: "currentColor", class: what }, count + " " + many);
   });
 }
@@ -215,7 +217,7 @@ document.onkeydown = (event) => {
   if (event.key === "ArrowLeft") { stop(); show(current - 1); }
   if (event.key === "ArrowRight") { stop(); show(current + 1); }
 };
-show(0);
+show(Number(location.hash.slice(1)) - 1 || 0);
 </script>
 """
 

@@ -44,6 +44,7 @@ class Workload:
     attributes: int = 10
     values: int = 100
     theta: float = 0.9  # of both Zipf distributions
+    relation_theta: float | None = None  # of the relations alone, where it is to differ; 0: all as frequent
     ways: int = 4
     window_ticks: int | None = None  # W; None: no windows
     value_order: ValueOrder = "per attribute"
@@ -75,7 +76,8 @@ class Workload:
         """Random tuples; each phase is a stream of its own from the same distributions."""
         rng = random.Random(f"tuples {phase} {self.seed}")
         streams = self.streams()
-        relations, values = Zipf(self.relations, self.theta), Zipf(self.values, self.theta)
+        relation_theta = self.theta if self.relation_theta is None else self.relation_theta
+        relations, values = Zipf(self.relations, relation_theta), Zipf(self.values, self.theta)
         orders = self._orders()
         for _ in range(count):
             relation = relations.draw(rng)
