@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.plan.joins import TOPOLOGIES, edges, join_graph, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.semijoin import EXHAUSTIVE_LIMIT, optimize_semijoin, plan_semijoin
-from watersmeet.plan.semijoin_cost import Method, OneWayJoin, join_cost
+from watersmeet.plan.semijoin_cost import PAPER_METHODS, Method, OneWayJoin, join_cost
 from watersmeet.plan.semijoin_model import SemijoinModel, SiteStream, semijoin_model
 from watersmeet.plan.semijoin_plan import Ordering, SemijoinPlan
 from watersmeet.plan.statistics import AttributeStatistics, Link, Network, Statistics, StreamStatistics
@@ -93,7 +93,7 @@ def naive_linear_cost(model: SemijoinModel) -> float:
     for head in model.graph.aliases:
         costs = []
         for order in itertools.permutations(alias for alias in model.graph.aliases if alias != head):
-            for methods in itertools.product(Method, repeat=len(order)):
+            for methods in itertools.product(PAPER_METHODS, repeat=len(order)):
                 joined, site, cost = frozenset([head]), model.stream(head).site, 0.0
                 for alias, method in zip(order, methods, strict=True):
                     if alias not in model.reachable(joined):
@@ -116,7 +116,7 @@ def naive_tree_costs(
         yield 0.0
     elif order[0] in model.reachable(joined):
         single, there = frozenset([order[0]]), model.stream(order[0]).site
-        for onto, out in itertools.product(Method, Method):
+        for onto, out in itertools.product(PAPER_METHODS, PAPER_METHODS):
             ends = (
                 there if onto.output_at_source else site,
                 site if out.output_at_source else there,
@@ -212,7 +212,7 @@ def test_greedy_follows_algorithm_10_step_by_step() -> None:
                     model, joined, frozenset([alias]), (site, model.stream(alias).site), head, method
                 )
                 for alias in model.reachable(joined)
-                for method in Method
+                for method in PAPER_METHODS
             }
             assert offers[step.target[0], step.method] == min(offers.values())
             joined, site = joined | set(step.target), step.output_site

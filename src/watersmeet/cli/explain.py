@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
+from watersmeet.cli.explain_sites import advise
 from watersmeet.cli.reading import names, read_pipeline, statistics_for
 from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, Explanation, explain
+from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
 from watersmeet.plan.statistics import Statistics
+from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS
 from watersmeet.spark.environment import default_partitions
 
 
@@ -33,16 +36,37 @@ def explain_command(
     svg: Annotated[
         Path | None, typer.Option(help="Draw the plan into this file as well.", metavar="OUT.svg")
     ] = None,
+    sites: Annotated[
+        bool, typer.Option("--sites", help="Price every way to join streams that are at different sites.")
+    ] = False,
+    simulate: Annotated[
+        str | None,
+        typer.Option(help="With --sites: run the advice on a simulated network for so long.", metavar="60s"),
+    ] = None,
+    sample_rows: Annotated[
+        int, typer.Option(min=2, help="With --simulate: rows to take of each stream.")
+    ] = DEFAULT_SAMPLE_ROWS,
+    seed: Annotated[int, typer.Option(help="With --simulate: the seed of tuples that are drawn.")] = 0,
 ) -> None:
     """Show how a pipeline file would run: join graph, routing, stages, what is kept and for how long.
 
     Where every stream declares its columns, neither Spark nor Java is needed.
     """
+    if simulate is not None and not sites:
+        raise ConfigurationError("--simulate runs the advice on sites, so it goes with --sites")
+    if sites and strategy != AUTO:
+        raise ConfigurationError("--sites compares all ways to join: leave out --strategy")
     queries = read_pipeline(file, master).queries
-    statistics = statistics_for(file, stats) or Statistics()
+    known = statistics_for(file, stats)
+    if sites:
+        advised = advise(file, queries, known or Statistics(), simulate, master, sample_rows, seed)
+        if svg is not None:
+            _draw(svg, advised)
+        show_reports(advised, as_json=as_json)
+        return
     count = partitions or default_partitions(master, {})
     explained = {
-        name: explain(query, statistics, strategy=strategy, partitions=count)
+        name: explain(query, known or Statistics(), strategy=strategy, partitions=count)
         for name, query in zip(names(queries), queries, strict=True)
     }
     if svg is not None:
@@ -50,7 +74,13 @@ def explain_command(
     show_reports(explained, as_json=as_json)
 
 
-def _draw(svg: Path, explained: dict[str, Explanation]) -> None:
+class Drawable(Protocol):
+    """Something with a picture."""
+
+    def svg(self) -> str: ...
+
+
+def _draw(svg: Path, explained: Mapping[str, Drawable]) -> None:
     """One picture a query; with several, each into a file with the query's name in its own."""
     for name, found in explained.items():
         path = svg if len(explained) == 1 else svg.with_stem(f"{svg.stem}-{name}")

@@ -1,4 +1,4 @@
-"""Charts as SVG text: panels side by side, lines or bars, linear or logarithmic axes, nothing to install."""
+"""Charts as SVG text, nothing to install: panels three in a row, lines or bars, linear or log axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Literal
 WIDTH, HEIGHT = 380, 300  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 34, 46  # margins inside it
 LEGEND_LINE = 16
-MAX_POINTS = 240  # of a line; more are thinned
+IN_A_ROW = 3
+MAX_POINTS = 120  # of a line; more are thinned
 COLOURS = ("#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#6c4ab6", "#444444", "#00798c", "#a0522d")
 
 
@@ -45,7 +46,8 @@ class Panel:
 def draw(title: str, panels: Sequence[Panel]) -> str:
     """A figure as the text of an SVG file."""
     legend = LEGEND_LINE * max((len(panel.series) for panel in panels), default=0)
-    width, height = WIDTH * max(1, len(panels)), HEIGHT + legend + 34
+    rows, row_height = max(1, math.ceil(len(panels) / IN_A_ROW)), HEIGHT + legend + 8
+    width, height = WIDTH * max(1, min(IN_A_ROW, len(panels))), rows * row_height + 26
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="11">',
@@ -53,7 +55,8 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
         _text(width / 2, 20, title, anchor="middle", size=14),
     ]
     for number, panel in enumerate(panels):
-        parts.append(f'<g transform="translate({number * WIDTH},26)">')
+        row, column = divmod(number, IN_A_ROW)
+        parts.append(f'<g transform="translate({column * WIDTH},{26 + row * row_height})">')
         parts += _panel(panel)
         parts.append("</g>")
     parts.append("</svg>")

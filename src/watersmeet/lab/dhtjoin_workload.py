@@ -4,9 +4,10 @@ After Palma, Akbarinia, Pacitti and Valduriez, DHTJoin (extended version), secti
 section 4. A new tuple chooses a relation uniformly and draws each attribute from a Zipf distribution; queries
 arrive as a Poisson process, of type 1 (one attribute joins all) or type 2 (a chain of different attributes).
 
-Two readings: the rate of 30 tuples a second is that of all relations together, since each new tuple chooses
+Readings taken: the rate of 30 tuples a second is that of all relations together, since each new tuple chooses
 its relation; and the number of joins of a type-1 query, which the papers do not give, is two, as in their
-example q1. Tuples of one relation enter at one node (section 2.1), queries at any.
+example q1. Which values are frequent is the same in all attributes, or differs (`value_order`): the papers do
+not say. Tuples of one relation enter at one node (section 2.1), queries at any.
 
 Everything is a function of the parameters and the seed.
 """
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.lab.workloads import ValueOrder
 from watersmeet.oracle import Tuple
 from watersmeet.plan.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import (
@@ -55,6 +57,7 @@ class Workload:
     joins: int = 2
     window_s: float = 50.0
     duration_s: float = 300.0
+    value_order: ValueOrder = "shared"  # whether the same values are frequent in all attributes
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -118,13 +121,25 @@ def tuple_arrivals(workload: Workload) -> Iterator[TupleArrival]:
     shares = zipf_shares(workload.domain, workload.zipf)
     relations = rng.integers(workload.relations, size=count)
     values = rng.choice(workload.domain, size=(count, workload.attributes), p=shares)
+    orders = _orders(workload)
     entry = sources(workload)
     names = [stream.name for stream in streams(workload)]
     columns = [f"a{n}" for n in range(workload.attributes)]
+    if orders is not None:
+        values = orders[relations[:, None], np.arange(workload.attributes), values]
     for number, (relation, row) in enumerate(zip(relations.tolist(), values.tolist(), strict=True)):
         at_us = round(number * SECOND_US / workload.tuples_per_s)
         name = names[relation]
         yield TupleArrival(at_us, entry[name], name, Tuple(at_us, dict(zip(columns, row, strict=True))))
+
+
+def _orders(workload: Workload) -> npt.NDArray[np.int64] | None:
+    """For each attribute of each relation its values, the most frequent first; None: the same for all."""
+    if workload.value_order == "shared":
+        return None
+    rng = np.random.default_rng([workload.seed, 2])
+    shape = (workload.relations, workload.attributes, workload.domain)
+    return rng.permuted(np.broadcast_to(np.arange(workload.domain), shape), axis=2)
 
 
 def query_arrivals(workload: Workload) -> list[QueryArrival]:

@@ -6,6 +6,7 @@ It is made from the JSON files that `write_figure` left in a folder, so it says 
 from __future__ import annotations
 
 import json
+import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,8 +51,18 @@ def _read(path: Path) -> dict[str, Any]:
     return figure
 
 
-def figure_page(figures: Sequence[Mapping[str, Any]], *, folder: str = "figures", quick: bool = False) -> str:
-    """The page's text; `folder` and `quick` are how the figures were run, for the commands at its top."""
+def figure_page(
+    figures: Sequence[Mapping[str, Any]],
+    *,
+    folder: str = "figures",
+    quick: bool = False,
+    pictures: str | None = None,
+) -> str:
+    """The page's text.
+
+    `folder` and `quick` are how the figures were run, for the commands at its top; `pictures` is where, seen
+    from the page, their drawings are.
+    """
     claims = [claim for figure in figures for claim in figure["claims"]]
     holding = sum(bool(claim["holds"]) for claim in claims)
     open_ = sum(not claim["holds"] and not claim.get("why") for claim in claims)
@@ -65,7 +76,7 @@ def figure_page(figures: Sequence[Mapping[str, Any]], *, folder: str = "figures"
             "recorded. The commands:"
         ),
         "",
-        *(f"    {command}" for command in commands(figures, folder, quick)),
+        *(f"    {command}" for command in commands(figures, folder, quick, pictures is not None)),
         "",
         "| figure | shows | claims that hold |",
         "| --- | --- | --- |",
@@ -78,11 +89,13 @@ def figure_page(figures: Sequence[Mapping[str, Any]], *, folder: str = "figures"
         ),
     ]
     for figure in figures:
-        lines += ["", *_section(figure)]
+        lines += ["", *_section(figure, pictures)]
     return "\n".join(lines) + "\n"
 
 
-def commands(figures: Sequence[Mapping[str, Any]], folder: str, quick: bool) -> list[str]:
+def commands(
+    figures: Sequence[Mapping[str, Any]], folder: str, quick: bool, pictures: bool = False
+) -> list[str]:
     """What to type to make the page again."""
     small = " --quick" if quick else ""
     made = []
@@ -90,7 +103,18 @@ def commands(figures: Sequence[Mapping[str, Any]], folder: str, quick: bool) -> 
         seed = figure["parameters"].get("seed", 0)
         chosen = f" --seed {seed}" if seed else ""
         made.append(f"watersmeet lab figure {figure['figure']}{small}{chosen} --out {folder}")
-    return [*made, f"watersmeet lab page {folder}{small} --out docs/figures.md"]
+    drawn = " --pictures" if pictures else ""
+    return [*made, f"watersmeet lab page {folder}{small}{drawn} --out docs/figures.md"]
+
+
+def copy_pictures(figures: Sequence[Mapping[str, Any]], folder: Path, to: Path) -> None:
+    """Copies the figures' drawings from the folder of their numbers."""
+    to.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        name = f"{figure['figure']}.svg"
+        if not (folder / name).is_file():
+            raise ConfigurationError(f"{folder / name} is missing: run the figure again with --out {folder}")
+        shutil.copyfile(folder / name, to / name)
 
 
 def _summary(figure: Mapping[str, Any]) -> str:
@@ -99,11 +123,15 @@ def _summary(figure: Mapping[str, Any]) -> str:
     return f"| [{name}](#{name}) | {_cell(figure.get('title') or name)} | {holding} of {len(claims)} |"
 
 
-def _section(figure: Mapping[str, Any]) -> Iterator[str]:
-    yield f"## {figure['figure']}"
+def _section(figure: Mapping[str, Any], pictures: str | None) -> Iterator[str]:
+    name = figure["figure"]
+    yield f"## {name}"
     if figure.get("title"):
         yield ""
         yield from _wrapped(f"{_escape(figure['title'])}.")
+    if pictures is not None:
+        yield ""
+        yield f"![{name}]({pictures}/{name}.svg)"
     yield ""
     for claim in figure["claims"]:
         verdict = "**holds**" if claim["holds"] else "**differs**"
@@ -120,11 +148,13 @@ def _section(figure: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _panels(series: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, Mapping[Any, Any]]]]:
-    """The lines of each panel by x; a series is named `panel: line`."""
+    """The lines of each panel by x, under what its axes say; a series is named `panel: line`."""
     panels: dict[str, list[tuple[str, Mapping[Any, Any]]]] = {}
     for one in series:
         panel, _, line = one["name"].partition(": ")
-        panels.setdefault(panel, []).append((line or panel, dict(zip(one["x"], one["y"], strict=True))))
+        labels = [one[label] for label in ("y_label", "x_label") if one.get(label)]
+        title = f"{panel}: {', by '.join(labels)}" if labels else panel
+        panels.setdefault(title, []).append((line or panel, dict(zip(one["x"], one["y"], strict=True))))
     return panels
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from watersmeet.plan.explain_strategies import Priced
-from watersmeet.plan.plan_tree import number
+from watersmeet.plan.plan_tree import LinkLoad, number
 from watersmeet.plan.statistics import (
     DEFAULT_DISTINCT,
     DEFAULT_RATE_PER_S,
@@ -16,12 +18,18 @@ from watersmeet.query import Query
 
 def notes_on(query: Query, statistics: Statistics, plan: Priced) -> tuple[str, ...]:
     """The notes for one plan, in the order of the query."""
+    if plan.strategy == "dhtjoin":  # its links lead to keys of a ring, wherever these are
+        return notes_on_statistics(query, statistics)
+    return (*notes_on_statistics(query, statistics), *slow_links(statistics, plan.links))
+
+
+def notes_on_statistics(query: Query, statistics: Statistics) -> tuple[str, ...]:
+    """What was taken by default, whatever the plan."""
     return (
         *_unmeasured_streams(query, statistics),
         *_unmeasured_attributes(query, statistics),
         *_unmeasured_filters(query, statistics),
         *_unbounded(query, statistics),
-        *_slow_links(statistics, plan),
     )
 
 
@@ -71,11 +79,10 @@ def _unbounded(query: Query, statistics: Statistics) -> list[str]:
     ]
 
 
-def _slow_links(statistics: Statistics, plan: Priced) -> list[str]:
-    if plan.strategy == "dhtjoin":  # its links lead to keys of a ring, wherever these are
-        return []
+def slow_links(statistics: Statistics, loads: Sequence[LinkLoad]) -> list[str]:
+    """The links that carry less than they would have to."""
     carried: dict[tuple[str, str], float] = {}
-    for load in plan.links:
+    for load in loads:
         pair = (load.source, load.target)
         carried[pair] = carried.get(pair, 0.0) + load.bytes_per_s
     notes = []

@@ -70,12 +70,21 @@ class PhysicalPlan:
     def pretty(self) -> str:
         """The whole plan for `explain`."""
         parts = [
+            ("sources", "\n".join(self._connections())),
             ("query", self.query.pretty()),
             ("routing", self.shares.pretty()),
             ("stages", "\n".join(self.stages())),
             ("state", "\n".join(self.retention())),
         ]
-        return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts)
+        return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text)
+
+    def _connections(self) -> list[str]:
+        """Where streams come from that are no files, what is secret left out."""
+        return [
+            f"{stream.name} from {stream.source.pretty()}"
+            for stream in self.query.streams
+            if stream.source is not None and stream.source.option("path") is None
+        ]
 
     def _sources(self) -> str:
         return ", ".join(item.alias for item in self.query.inputs)

@@ -8,8 +8,10 @@ there. A PMJoin node (section 3.3) holds one such tree per partition, over the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from watersmeet.plan.value_router import ValueRouter
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,17 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class PMJoin:
-    """A join on one attribute whose inputs are partitioned by value, each partition with its own plan."""
+    """A join on one attribute whose inputs are partitioned by value, each partition with its own plan.
+
+    `router` tells where in `partitions` a value's plan is.
+    """
 
     attribute: str
     inputs: tuple[StreamLeaf | MJoin, ...]
     partitions: tuple[PartitionPlan, ...]
     rate_per_s: float
     tuple_bytes: float
+    router: ValueRouter | None = field(default=None, compare=False, repr=False)
 
     @property
     def bytes_per_s(self) -> float:

@@ -60,8 +60,9 @@ from watersmeet.plan.pmjoin_heuristic import (
 )
 from watersmeet.plan.rate_model import RateModel, rate_model
 from watersmeet.plan.statistics import Statistics
-from watersmeet.plan.stream_partition import check_partitioning, partition_values
+from watersmeet.plan.stream_partition import Partition, check_partitioning, partition_values
 from watersmeet.plan.value_groups import FloatArray
+from watersmeet.plan.value_router import ValueRouter
 from watersmeet.query import Query
 
 Optimizer = Literal["heuristic", "optimal", "local", "simple", "centralized"]
@@ -194,19 +195,19 @@ class Partitioner:
         if candidate is not None:
             inputs = [self.rebuild(child, None) for child in candidate.inputs]
             plain = tuple(child for child in inputs if not isinstance(child, PMJoin))
-            parts = self.plans(candidate.attribute, plain, target)
+            parts = self.parts(candidate.attribute, plain)
             if len(parts) > 1:
-                name = self.model.attributes[candidate.attribute].name
-                return PMJoin(name, plain, parts, node.rate_per_s, node.tuple_bytes)
+                attribute = self.model.attributes[candidate.attribute]
+                plans = self.plans(candidate.attribute, plain, target, parts)
+                router = ValueRouter(self.partitioning, attribute.groups.cells, parts)
+                return PMJoin(attribute.name, plain, plans, node.rate_per_s, node.tuple_bytes, router)
         return replace(node, inputs=tuple(self.rebuild(child, node.site) for child in node.inputs))
 
-    def plans(
-        self, attribute: int, inputs: Sequence[StreamLeaf | MJoin], target: str | None
-    ) -> tuple[PartitionPlan, ...]:
-        """Partition the inputs of one PMJoin, and plan each group of substreams."""
-        masks = [self.model.mask(node.streams) for node in inputs]
+    def parts(self, attribute: int, inputs: Sequence[StreamLeaf | MJoin]) -> tuple[Partition, ...]:
+        """The values of an attribute, partitioned by the rates that one PMJoin's inputs have of them."""
         groups = self.model.attributes[attribute].groups
-        parts = partition_values(
+        masks = [self.model.mask(node.streams) for node in inputs]
+        return partition_values(
             self.partitioning,
             groups.cells,
             groups.cell_sums(np.array([self._rates(attribute, mask) for mask in masks])),
@@ -214,8 +215,19 @@ class Partitioner:
             counts=groups.cell_counts(),
             seed=self.seed,
         )
+
+    def plans(
+        self,
+        attribute: int,
+        inputs: Sequence[StreamLeaf | MJoin],
+        target: str | None,
+        parts: Sequence[Partition] | None = None,
+    ) -> tuple[PartitionPlan, ...]:
+        """A plan for each group of substreams; `parts` are those of the inputs where nothing else is said."""
+        masks = [self.model.mask(node.streams) for node in inputs]
+        groups = self.model.attributes[attribute].groups
         plans = []
-        for part in parts:
+        for part in parts or self.parts(attribute, inputs):
             model = self.model.part(attribute, groups.part(part.cells, part.weights))
             operands = [leaf(model, m, node.site, node.name) for m, node in zip(masks, inputs, strict=True)]
             plans.append(PartitionPlan(part.name, self._plan(model, operands, target)))

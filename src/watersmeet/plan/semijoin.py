@@ -1,4 +1,4 @@
-"""Which streams to join in which order, where, and by which of the six methods.
+"""Which streams to join in which order, where, and by which of the six methods, or seven with SM-B.
 
 After Tran and Lee, "Distributed stream join query processing with semijoins" (2010), section 4. Two
 orderings: *linear* gives each input, as the head, its own sequence of one-way joins over the others;
@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.semijoin_cost import JoinCost
+from watersmeet.plan.semijoin_cost import PAPER_METHODS, JoinCost, Method
 from watersmeet.plan.semijoin_model import DEFAULT_INTERVAL_S, SemijoinModel, semijoin_model
 from watersmeet.plan.semijoin_plan import Ordering, Search, SemijoinPlan, SemijoinStep
 from watersmeet.plan.statistics import Statistics
@@ -69,9 +69,10 @@ def plan_semijoin(
     ordering: Ordering = "linear",
     search: Search = "greedy",
     interval_s: float = DEFAULT_INTERVAL_S,
+    methods: tuple[Method, ...] = PAPER_METHODS,
 ) -> SemijoinPlan:
     """The semijoin plan of a query under statistics."""
-    model = semijoin_model(query, statistics, interval_s=interval_s)
+    model = semijoin_model(query, statistics, interval_s=interval_s, methods=methods)
     return optimize_semijoin(model, ordering=ordering, search=search)
 
 

@@ -23,8 +23,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.plan.rate_model import rate_model
-from watersmeet.plan.semijoin_cost import JoinCost, JoinSide, OneWayJoin, ProcessingCosts, cheapest_method
+from watersmeet.plan.semijoin_cost import (
+    PAPER_METHODS,
+    JoinCost,
+    JoinSide,
+    Method,
+    OneWayJoin,
+    ProcessingCosts,
+    cheapest_method,
+)
 from watersmeet.plan.statistics import Link, Network, Statistics, attribute_name
 from watersmeet.query import JoinGraph, Query
 
@@ -59,10 +68,13 @@ class SemijoinModel:
     costs: ProcessingCosts = field(default_factory=ProcessingCosts)
     selectivity: Selectivity | None = None  # of a joined set; None takes the values as uniform
     result_tuple_bytes: float | None = None  # None: a joined tuple is as long as its parts together
+    methods: tuple[Method, ...] = PAPER_METHODS  # those to choose from
 
     def __post_init__(self) -> None:
         if tuple(stream.alias for stream in self.streams) != self.graph.aliases:
             raise ValueError("the model must describe the join graph's inputs in order")
+        if len({method.output_at_source for method in self.methods}) < 2:
+            raise ConfigurationError("the methods to choose from need one with its output at either end")
         by_alias = {stream.alias: stream for stream in self.streams}
         near = {alias: frozenset(self.graph.neighbours(alias)) for alias in self.graph.aliases}
         object.__setattr__(self, "_by_alias", by_alias)
@@ -137,16 +149,29 @@ class SemijoinModel:
         link, back = self.network.link(*sites), self.network.link(*reversed(sites))
         key = (source, target, link, back, head)
         if key not in self._priced:
-            join = OneWayJoin(
-                self.side(source, target, head),
-                self.side(target, source),
-                link,
-                back,
-                self.interval_s,
-                self.costs,
-            )
-            self._priced[key] = {end: cheapest_method(join, output_at_source=end) for end in (True, False)}
+            join = self.one_way(source, target, sites, head)
+            self._priced[key] = {
+                end: cheapest_method(join, output_at_source=end, methods=self.methods)
+                for end in (True, False)
+            }
         return self._priced[key]
+
+    def one_way(
+        self,
+        source: frozenset[str],
+        target: frozenset[str],
+        sites: tuple[str, str],
+        head: str | None = None,
+    ) -> OneWayJoin:
+        """A one-way join between sets at two sites, about to be priced."""
+        return OneWayJoin(
+            self.side(source, target, head),
+            self.side(target, source),
+            self.network.link(*sites),
+            self.network.link(*reversed(sites)),
+            self.interval_s,
+            self.costs,
+        )
 
 
 def semijoin_model(
@@ -155,6 +180,7 @@ def semijoin_model(
     *,
     interval_s: float = DEFAULT_INTERVAL_S,
     costs: ProcessingCosts | None = None,
+    methods: tuple[Method, ...] = PAPER_METHODS,
 ) -> SemijoinModel:
     """The model of a query under statistics; a network nobody described is the paper's own."""
     rates = rate_model(query, statistics)
@@ -190,4 +216,5 @@ def semijoin_model(
         costs or ProcessingCosts(),
         selectivity,
         statistics.result_tuple_bytes,
+        methods,
     )

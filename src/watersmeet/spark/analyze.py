@@ -88,13 +88,13 @@ def _uses(pipeline: Pipeline, stream: Stream) -> _Uses:
             for cls in query.graph.classes:
                 attribute = cls.of(item.alias)
                 if attribute is not None:
-                    column = JoinColumn(attribute_name(attribute), _cast(attribute, cls.type))
+                    column = JoinColumn(attribute_name(attribute), as_compared(attribute, cls.type))
                     joins.setdefault(column.name, column)
     columns = tuple(column.name for column in stream.columns if column.name in read)
     return _Uses(tuple(dict.fromkeys(aliases)), columns, tuple(joins.values()), tuple(filters))
 
 
-def _cast(attribute: Attribute, type_: str | None) -> str:
+def as_compared(attribute: Attribute, type_: str | None) -> str:
     """The attribute as the join compares it."""
     text = attribute.expr.sql
     return text if type_ is None or attribute.expr.type == type_ else f"CAST({text} AS {type_})"

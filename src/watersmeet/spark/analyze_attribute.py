@@ -97,7 +97,7 @@ def _count(rows: DataFrame, joins: Sequence[JoinColumn]) -> list[_Counts]:
             f"count({column})",
             f"approx_count_distinct({column}, 0.02)",
             mean_bytes(column, types[join.name]),
-            f"approx_top_k({_listed_as(column, types[join.name])}, {LISTED + 2})",
+            f"approx_top_k({listed_as(column, types[join.name])}, {LISTED + 2})",
         ]
     row = rows.selectExpr(*measures).collect()[0]
     counted = []
@@ -110,7 +110,7 @@ def _count(rows: DataFrame, joins: Sequence[JoinColumn]) -> list[_Counts]:
     return counted
 
 
-def _listed_as(column: str, type_: DataType) -> str:
+def listed_as(column: str, type_: DataType) -> str:
     plain = isinstance(type_, StringType | BooleanType | IntegralType | FloatType | DoubleType | DecimalType)
     return column if plain else f"CAST({column} AS STRING)"
 

@@ -1,0 +1,114 @@
+"""`watersmeet explain --sites`: advice for streams at different sites, tried out on sampled tuples."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from watersmeet.cli.log_file import temporary_log
+from watersmeet.cli.messages import waiting
+from watersmeet.cli.reading import names, sources_of, spark_session
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.plan.explain_sites import SiteAdvice, advise_sites
+from watersmeet.plan.statistics import Statistics
+from watersmeet.query import Query, parse_duration
+from watersmeet.spark.connectors import local_path
+from watersmeet.spark.failures import first_line
+from watersmeet.spark.packages import add_packages
+from watersmeet.spark.sources import read_batch
+
+if TYPE_CHECKING:
+    from watersmeet.lab.site_advice import SiteSimulation
+    from watersmeet.lab.site_sample import SiteSample
+
+
+@dataclass(frozen=True)
+class AdviceReport:
+    """An advice, and what the lab says of it."""
+
+    advice: SiteAdvice
+    simulation: SiteSimulation | None = None
+
+    def pretty(self) -> str:
+        text = self.advice.pretty()
+        return f"{text}\n\n{self.simulation.pretty()}" if self.simulation else text
+
+    def to_json(self) -> dict[str, Any]:
+        simulated = {"simulation": self.simulation.to_json()} if self.simulation else {}
+        return {**self.advice.to_json(), **simulated}
+
+    def svg(self) -> str:
+        return self.advice.svg()
+
+
+def advise(
+    file: Path,
+    queries: Sequence[Query],
+    statistics: Statistics,
+    simulate: str | None,
+    master: str,
+    sample_rows: int,
+    seed: int,
+) -> dict[str, AdviceReport]:
+    """A report for each query of a file, by its name."""
+    seconds = _seconds(simulate) if simulate is not None else None
+    command = f"watersmeet analyze {file}"
+    reports = {}
+    for name, query in zip(names(queries), queries, strict=True):
+        advice = advise_sites(query, statistics, statistics_command=command)
+        simulation = None
+        if seconds is not None:
+            simulation = _simulate(file, advice, statistics, seconds, master, sample_rows, seed)
+        reports[name] = AdviceReport(advice, simulation)
+    return reports
+
+
+def _seconds(text: str) -> float:
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--simulate: {error}") from None
+    if duration <= 0:
+        raise ConfigurationError("--simulate: a simulation takes some time, such as 60s")
+    return duration / 1e6
+
+
+def _simulate(
+    file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, master: str, rows: int, seed: int
+) -> SiteSimulation:
+    from watersmeet.lab.site_advice import sample_seconds, simulate_advice
+    from watersmeet.lab.site_sample import draw_sample
+
+    taken = _take(file, advice.query, master, rows)
+    if isinstance(taken, str):
+        wanted = sample_seconds(advice.query, statistics, seconds)
+        taken = draw_sample(advice.query, statistics, wanted, seed=seed, reason=taken)
+    with waiting("simulating"):
+        return simulate_advice(advice, statistics, taken, seconds)
+
+
+def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
+    """The first tuples of the sources; where they cannot be had, the reason."""
+    from watersmeet.lab.site_sample import taken_sample
+
+    for stream in query.streams:
+        if stream.source is None:
+            return f"stream {stream.name} has no source"
+        path = local_path(stream.source, file.parent)
+        if path is not None and not path.exists() and not glob.glob(str(path)):
+            return f"the source of {stream.name} has no data: there is no {stream.source.option('path')}"
+    from watersmeet.spark.sample import sample_inputs
+
+    try:
+        conf = add_packages({}, sources_of(file))
+        with waiting("sampling"), spark_session(master, conf, temporary_log()) as session:
+            inputs = sample_inputs(query, lambda s: read_batch(session.spark, s, file.parent), rows)
+    except WatersmeetError as error:
+        return f"the sources cannot be read: {first_line(str(error))}"
+    sample = taken_sample(inputs)
+    if sample.end_us <= sample.start_us:
+        return "the sources hold no time in which all streams have tuples"
+    return sample
