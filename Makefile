@@ -37,12 +37,19 @@ RATIO ?= 5
 bench: setup
 	$(BIN)/watersmeet bench --quick --batch-rows 500000 --at-least $(RATIO)
 
+# Our engine beside Flink and Pathway, each in an environment of its own; PEERS="--rows 100000" for a short run.
+PEERS ?=
+.PHONY: bench-peers
+bench-peers: setup
+	@$(MAKE) --no-print-directory -C benchmarks/peers environments PYTHON=$(PYTHON)
+	$(BIN)/python -m benchmarks.peers.compare $(PEERS)
+
 # Every figure of the papers into figures/, at full size, and docs/figures.md; SIZE=--quick for small ones.
 figures: setup
 	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1); do \
 	  $(BIN)/watersmeet lab figure $$name $(SIZE) --out figures || exit 1; \
 	done
-	@$(BIN)/watersmeet lab page figures $(SIZE) --out docs/figures.md
+	@$(BIN)/watersmeet lab page figures $(SIZE) --pictures --out docs/figures.md
 
 lock: setup
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml
