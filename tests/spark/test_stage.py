@@ -29,6 +29,7 @@ from watersmeet.spark.worker_cache import Entry, WorkerCache
 from watersmeet.sql import parse_pipeline
 
 LABEL = 7
+HEAD = ("head",)
 
 
 class FakeStore:
@@ -38,29 +39,12 @@ class FakeStore:
         self.values = dict(values or {})
         self.reads: list[Any] = []
 
-    def getValueState(self, name: str, schema: object) -> FakeValue:  # noqa: N802 - Spark's name
-        return FakeValue(self, name)
-
-    def getMapState(self, name: str, key: object, value: object) -> FakeMap:  # noqa: N802
+    def getMapState(self, name: str, key: object, value: object) -> FakeMap:  # noqa: N802 - Spark's name
         return FakeMap(self, name)
 
     @property
     def chunks(self) -> list[Any]:
-        return [key for key in self.values if isinstance(key, tuple)]
-
-
-class FakeValue:
-    def __init__(self, store: FakeStore, name: str) -> None:
-        self._store, self._name = store, name
-
-    def exists(self) -> bool:
-        return self._name in self._store.values
-
-    def get(self) -> Any:
-        return self._store.values.get(self._name)
-
-    def update(self, value: Any) -> None:
-        self._store.values[self._name] = value
+        return [key for key in self.values if key[1] != HEAD]
 
 
 class FakeMap:
@@ -68,7 +52,8 @@ class FakeMap:
         self._store, self._name = store, name
 
     def getValue(self, key: Any) -> Any:  # noqa: N802
-        self._store.reads.append(key)
+        if key != HEAD:
+            self._store.reads.append(key)
         return self._store.values.get((self._name, key))
 
     def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
@@ -76,6 +61,13 @@ class FakeMap:
 
     def removeKey(self, key: Any) -> None:  # noqa: N802
         del self._store.values[self._name, key]
+
+
+def _place(key: tuple[str]) -> tuple[str, int, int]:
+    """The section, number and piece a key of the log names."""
+    numbers, section = key[0].split(" ", 1)
+    number, piece = numbers.split(".")
+    return section, int(number), int(piece)
 
 
 @pytest.fixture
@@ -151,7 +143,7 @@ def test_a_worker_that_missed_batches_reads_only_what_it_lacks(query: Query, cac
     cache._entries.update(behind)
     held = {(chunk.section, chunk.number) for chunk in next(iter(behind.values())).bucket.persisted()}
     found += _step(query, store, batches[3])
-    read = {(section, number) for section, number, _ in store.reads}
+    read = {_place(key)[:2] for key in store.reads}
     assert read
     assert not read & held
     assert oracle.bag(found) == oracle.bag(oracle.run(query, batches).rows)
@@ -202,10 +194,11 @@ def test_a_chunk_larger_than_a_piece_comes_back_whole(
     for batch in batches:
         cache._entries.clear()
         found += _step(query, store, batch)
-    assert max(piece for _, (_, _, piece) in store.chunks) >= 1
+    places = [_place(key) for _, key in store.chunks]
+    assert max(piece for _, _, piece in places) >= 1
     assert all(len(store.values[key][0]) <= 700 for key in store.chunks)
     assert oracle.bag(found) == oracle.bag(oracle.run(query, batches).rows)
-    numbers = {(section, number) for _, (section, number, _) in store.chunks}
+    numbers = {(section, number) for section, number, _ in places}
     held = {(c.section, c.number) for e in cache._entries.values() for c in e.bucket.persisted()}
     assert numbers == held, "no piece of a chunk that is gone stays"
 

@@ -1,7 +1,7 @@
 """Runs every engine on a workload, one after another, and puts their figures side by side.
 
-Figures are of steady batches: the first few, in which JVMs and kernels warm up, are left out. The ratios are
-what counts; absolute figures are of this machine on this day.
+Figures are of steady batches: engines have run the query before, and its first few batches are left out. The
+ratios are what counts; absolute figures are of this machine on this day.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.bench.engines import Batch, Outcome
+from watersmeet.bench.engines import WARM_UP, Batch, Outcome
 from watersmeet.bench.workloads import WORKLOADS, Workload
 from watersmeet.errors import ConfigurationError, WatersmeetError
 
 SWEEP = (5_000, 50_000, 500_000)
 ENGINE_NAMES = ("ours", "cascade", "cascade-rocksdb", "duckdb")
-WARM_UP = 3
+FIRST_BATCHES = 3  # a new query plans, opens state and fills its windows in them
 SAMPLE_S = 0.2
 
 
@@ -80,6 +80,7 @@ def compare(
         for engine in engines:
             tell(f"{name}: {engine}")
             outcomes.append(_run(engine, workload, folder, batch_rows))
+            shutil.rmtree(folder / WARM_UP, ignore_errors=True)
         _check_agreement(name, [outcome for outcome, _ in outcomes])
         return Comparison(name, batch_rows, batches, tuple(figures for _, figures in outcomes))
     finally:
@@ -109,7 +110,7 @@ def _run(engine: str, workload: Workload, folder: Path, batch_rows: int) -> tupl
 
 
 def _figures(outcome: Outcome, workload: str, batch_rows: int, peak_bytes: int) -> Figures:
-    steady = outcome.batches[WARM_UP:] if len(outcome.batches) > WARM_UP else outcome.batches
+    steady = outcome.batches[FIRST_BATCHES:] if len(outcome.batches) > FIRST_BATCHES else outcome.batches
     times = sorted(batch.ms for batch in steady)
     return Figures(
         outcome.engine,

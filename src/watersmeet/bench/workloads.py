@@ -73,6 +73,17 @@ class Workload:
     def query(self) -> Query:
         return bind_query(self.sql, self.streams)
 
+    def pipeline(self, data: Path, answers: Path) -> str:
+        """The query as a pipeline file over the data written to a folder, one file of each stream a batch."""
+        statements = [
+            f"CREATE STREAM {stream.name} ({', '.join(f'{c.name} {c.type}' for c in stream.columns)})\n"
+            f"  WITH (format = 'parquet', path = '{data / stream.name}', event_time = 'ts',\n"
+            f"        'option.maxFilesPerTrigger' = '1');"
+            for stream in self.streams
+        ]
+        statements.append(f"CREATE SINK answers WITH (format = 'parquet', path = '{answers}');")
+        return "\n".join([*statements, f"INSERT INTO answers\n{self.sql};"]) + "\n"
+
     def write(self, folder: Path, *, batch_rows: int, batches: int, seed: int = 0) -> int:
         """Writes the files of all batches; returns the rows written."""
         share = max(1, batch_rows // len(self.keys))

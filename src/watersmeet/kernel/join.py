@@ -173,7 +173,7 @@ class MultiwayJoin:
             batch = batch.filter(pa.array(accepted))
         if not batch.num_rows:
             return None
-        arrivals = self._keep(alias, batch, None)
+        arrivals = self._keep(alias, _in_time_order(batch, layout.window.duration_us), None)
         if layout.window.counts_rows and arrivals.places is not None:
             ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
             # Among many tuples of one instant some leave the moment they enter: they never live.
@@ -337,3 +337,13 @@ class MultiwayJoin:
         if self._steps % REVIEW_INDEXES_EVERY == 0:
             for alias, store in self.stores.items():
                 store.keep_indexes(self.order.used_classes(alias))
+
+
+def _in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:
+    """A batch that spans several windows, ordered, so that what is over can be cut off its front."""
+    if duration_us is None:
+        return batch
+    ts = np.asarray(batch.column(TS))
+    if int(ts.max()) - int(ts.min()) <= 2 * duration_us or bool((ts[1:] >= ts[:-1]).all()):
+        return batch
+    return batch.take(pa.array(np.argsort(ts, kind="stable")))

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from watersmeet.kernel.chunks import mergeable
 from watersmeet.kernel.hashing import Hashes
-from watersmeet.kernel.layout import InputLayout
-from watersmeet.kernel.slice import Classes, Longs, Matches, Slice
+from watersmeet.kernel.layout import TS, InputLayout
+from watersmeet.kernel.slice import Classes, Longs, Matches, Slice, ends_from_ts
 from watersmeet.query import NEVER, WindowKind
 
 SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
@@ -73,6 +73,7 @@ class Chunk:
     batch: pa.RecordBatch
     min_ts: int
     max_ts: int
+    half_ts: int  # the largest event time of its first half
     last_place: int = -1
 
     @property
@@ -112,7 +113,7 @@ class TupleStore:
     ) -> Chunk:
         """Keeps a batch as the next chunk; `number` is given when it is read back."""
         number = self.next_chunk if number is None else number
-        chunk = Chunk(number, self._next_row, batch, int(ts.min()), int(ts.max()), last_place)
+        chunk = _chunk(number, self._next_row, batch, ts, last_place)
         self.chunks.append(chunk)
         self._next_row = chunk.stop
         self.next_chunk = max(self.next_chunk, number + 1)
@@ -163,7 +164,8 @@ class TupleStore:
         """
         for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
             del self._slices[key]
-        self.chunks = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
+        kept = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
+        self.chunks = [self._trimmed(chunk, min(watermark, pending_from)) for chunk in kept]
 
     def merge_newest(self) -> None:
         """Merges the newest chunk with its older neighbours of like size.
@@ -178,16 +180,9 @@ class TupleStore:
         if len(run) < 2:
             return
         batch = pa.concat_batches([chunk.batch for chunk in run])
-        merged = Chunk(
-            self.next_chunk,
-            run[0].start,
-            batch,
-            min(chunk.min_ts for chunk in run),
-            max(chunk.max_ts for chunk in run),
-            run[-1].last_place,
-        )
+        ts = np.asarray(batch.column(TS))
+        self.chunks[-len(run) :] = [_chunk(self.next_chunk, run[0].start, batch, ts, run[-1].last_place)]
         self.next_chunk += 1
-        self.chunks[-len(run) :] = [merged]
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Payload columns at these row numbers."""
@@ -244,6 +239,20 @@ class TupleStore:
             return window.successor(chunk.last_place) <= self.newest_place
         return window.end_us(chunk.max_ts) <= watermark
 
+    def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
+        """A chunk without the rows before its first live one, once at least half of it is over.
+
+        A chunk of a large batch may span many windows; each row is copied, and persisted anew, once or twice.
+        """
+        window = self.layout.window
+        if window.duration_us is None or window.end_us(chunk.half_ts) > watermark:
+            return chunk
+        ts = np.asarray(chunk.batch.column(TS))
+        over = int(np.argmax(ends_from_ts(window, ts) > watermark))
+        rest = chunk.batch.take(pa.array(np.arange(over, len(ts))))  # a slice would keep all of it in memory
+        number, self.next_chunk = self.next_chunk, self.next_chunk + 1
+        return _chunk(number, chunk.start + over, rest, ts[over:], chunk.last_place)
+
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         """Whether merging would keep tuples much longer than their window."""
         duration = self.layout.window.duration_us
@@ -251,6 +260,11 @@ class TupleStore:
             return self.layout.window.counts_rows and _rows(run) > self.layout.window.size
         span = max(chunk.max_ts for chunk in run) - min(chunk.min_ts for chunk in run)
         return span > max(duration // 2, *(chunk.max_ts - chunk.min_ts for chunk in run))
+
+
+def _chunk(number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
+    half = ts[: max(1, len(ts) // 2)]
+    return Chunk(number, start, batch, int(ts.min()), int(ts.max()), int(half.max()), last_place)
 
 
 def _rows(chunks: Sequence[Chunk]) -> int:

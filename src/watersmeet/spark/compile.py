@@ -8,8 +8,9 @@ touches data: it builds the plan that Spark runs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,19 +19,21 @@ from pyspark.sql.types import DataType, LongType, StructField, StructType, Times
 
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, KEEP, TICK, TS, Grid, InputLayout, plan_bucket
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.query import ANSWER_TIME, Input, Query
+from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.labels import bucket_labels
-from watersmeet.spark.metrics import observed, stage_schema
+from watersmeet.spark.metrics import STAGE_SCHEMA, observed
 from watersmeet.spark.pack import NOW, Pack, PackEnd
+from watersmeet.spark.parquet_files import INPUT, FileColumn, PackFiles
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.sources import ARRIVAL_TIME
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
 from watersmeet.spark.unpack import UnpackAnswers, UnpackValues
 from watersmeet.spark.wire import WIRE_SCHEMA
 
+_NOW = "unix_micros(current_timestamp())"
 _TICK_CLOCK = "__tick_clock"
 _TICK_ORIGIN_US = 10**16  # ticks before 1970 have a place on the clock too
 
@@ -43,6 +46,7 @@ class Compiler:
     plan: PhysicalPlan
     sources: Mapping[str, DataFrame]
     control: DataFrame | None = None
+    files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
@@ -77,7 +81,7 @@ class Compiler:
                 RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
             )
         out = wire.groupBy("bucket").transformWithStateInPandas(
-            JoinStage(stage), stage_schema(bucket.layout, streams), "Append", "None"
+            JoinStage(stage), STAGE_SCHEMA, "Append", "None"
         )
         out = out.observe(OBSERVATION, *observed(bucket.layout, streams))
         payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
@@ -86,15 +90,50 @@ class Compiler:
         return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
 
     def _packed(self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...]) -> DataFrame:
-        """The wire rows of all inputs."""
-        parts = []
-        for number, (item, layout) in enumerate(zip(self.query.inputs, layouts, strict=True)):
-            projected, columns = self._projected(item, layout)
-            pack = Pack(number, layout, columns, grid, labels)
-            parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
+        """The wire rows of all inputs; neighbours whose files are read directly share their tasks."""
+        parts: list[DataFrame] = []
+        inputs = enumerate(zip(self.query.inputs, layouts, strict=True))
+        for is_direct, group in itertools.groupby(inputs, lambda each: self._is_direct(*each[1])):
+            if is_direct:
+                parts.append(self._packed_files(list(group), grid, labels))
+                continue
+            for number, (item, layout) in group:
+                projected, columns = self._projected(item, layout)
+                parts.append(projected.mapInArrow(Pack(number, layout, columns, grid, labels), WIRE_SCHEMA))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
+
+    def _is_direct(self, item: Input, layout: InputLayout) -> bool:
+        """Whether an input's files go into chunks without an expression of Spark's between."""
+        keys = [self._attribute(item, cls) for cls in layout.classes]
+        return (
+            item.stream.name in self.files
+            and not item.filters
+            and not layout.window.counts_rows
+            and all(expr.is_column and type_ in (expr.type, None) for expr, type_ in keys)
+        )
+
+    def _packed_files(
+        self, group: list[tuple[int, tuple[Input, InputLayout]]], grid: Grid, labels: tuple[int, ...]
+    ) -> DataFrame:
+        packs, frames = {}, []
+        for number, (item, layout) in group:
+            time = item.stream.event_time
+            assert time is not None
+            types = {column.name: column.type for column in item.stream.columns}
+            columns = [FileColumn(TS, time, types[time], is_time=True)]
+            for cls, name in layout.keys:
+                column = self._attribute(item, cls)[0].columns[0].column
+                columns.append(FileColumn(name, column, types[column]))
+            known = {column.name for column in columns}
+            columns += [FileColumn(name, name, types[name]) for name in layout.payload if name not in known]
+            names = tuple(column.name for column in columns)
+            packs[number] = (Pack(number, layout, names, grid, labels), tuple(columns))
+            frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
+            frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
+        united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)
+        return united.mapInArrow(PackFiles(packs), WIRE_SCHEMA)
 
     def _projected(self, item: Input, layout: InputLayout) -> tuple[DataFrame, tuple[str, ...]]:
         """One input as the columns its chunks hold, and which of them those are."""
@@ -119,15 +158,24 @@ class Compiler:
         if keep:
             selected[KEEP] = keep
             columns += (KEEP,) if layout.window.counts_rows else ()
-        if any(stream.idle_after_us is not None for stream in self.query.streams):
-            selected[NOW] = "unix_micros(current_timestamp())"
+        if self._tells_time:
+            selected[NOW] = _NOW
         return source.selectExpr(*(f"{text} AS {quote_name(n)}" for n, text in selected.items())), columns
 
+    @property
+    def _tells_time(self) -> bool:
+        """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
+        return any(stream.idle_after_us is not None for stream in self.query.streams)
+
     def _key(self, item: Input, cls: int) -> str:
-        attribute, type_ = self.query.graph.classes[cls].of(item.alias), self.query.graph.classes[cls].type
+        expr, type_ = self._attribute(item, cls)
+        return expr.sql if type_ is None or expr.type == type_ else f"CAST({expr.sql} AS {type_})"
+
+    def _attribute(self, item: Input, cls: int) -> tuple[Expr, str | None]:
+        """An input's side of the equalities of a class, and the type in which they are compared."""
+        attribute = self.query.graph.classes[cls].of(item.alias)
         assert attribute is not None
-        text = attribute.expr.sql
-        return text if type_ is None or attribute.expr.type == type_ else f"CAST({text} AS {type_})"
+        return attribute.expr, self.query.graph.classes[cls].type
 
     def _answer_schema(self, payload: tuple[tuple[str, tuple[str, ...]], ...]) -> StructType:
         fields = []

@@ -6,18 +6,22 @@ arrived, were late, or had no event time; per stream its largest event time; and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from watersmeet.kernel import Grid, JoinBucket, JoinLayout
 from watersmeet.query import BEGINNING
 from watersmeet.spark.wire import UNKNOWN, WireRow
 
 CHUNK = "chunk"
+METRICS = "metrics"  # all numbers in one column: each column of a stage's output costs time in every batch
+
+STAGE_SCHEMA = StructType([StructField(CHUNK, BinaryType()), StructField(METRICS, ArrayType(LongType()))])
 
 SUMMED = (
     "answers",
@@ -45,17 +49,11 @@ def is_largest(name: str) -> bool:
     return name in (BUSIEST, WATERMARK_US) or name.startswith("max_ts_")
 
 
-def stage_schema(layout: JoinLayout, streams: tuple[str, ...]) -> StructType:
-    """The output of a join stage: a blob of answers, or none, and the metrics."""
-    metrics = [StructField(name, LongType(), False) for name in metric_names(layout, streams)]
-    return StructType([StructField(CHUNK, BinaryType(), False), *metrics])
-
-
 def observed(layout: JoinLayout, streams: tuple[str, ...]) -> list[Column]:
     """The aggregates to observe."""
     return [
-        (F.max if is_largest(name) else F.sum)(f"`{name}`").alias(name)
-        for name in metric_names(layout, streams)
+        (F.max if is_largest(name) else F.sum)(F.get(F.col(METRICS), place)).alias(name)
+        for place, name in enumerate(metric_names(layout, streams))
     ]
 
 
@@ -66,13 +64,12 @@ class StageMetrics:
     values: dict[str, int]
     streams: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    neutral: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def named(cls, layout: JoinLayout, streams: tuple[str, ...]) -> StageMetrics:
         names = metric_names(layout, streams)
-        neutral = {name: BEGINNING if is_largest(name) and name != BUSIEST else 0 for name in names}
-        return cls(dict(neutral), streams, tuple(item.alias for item in layout.inputs), neutral)
+        values = {name: BEGINNING if is_largest(name) and name != BUSIEST else 0 for name in names}
+        return cls(values, streams, tuple(item.alias for item in layout.inputs))
 
     def set(self, name: str, value: int) -> None:
         self.values[name] = value
@@ -102,10 +99,11 @@ class StageMetrics:
             WATERMARK_US: bucket.watermark.now,
         }
 
-    def frame(self) -> pd.DataFrame:
-        """The row of metrics that ends a step."""
-        return pd.DataFrame({CHUNK: [b""], **{name: [value] for name, value in self.values.items()}})
+    def frame(self, blobs: list[bytes]) -> pd.DataFrame:
+        """The last rows of a step: answers, and the metrics."""
+        return stage_frame([*blobs, None], list(self.values.values()))
 
-    def answer_frame(self, blob: bytes) -> pd.DataFrame:
-        """A row of answers, which adds nothing to the metrics."""
-        return pd.DataFrame({CHUNK: [blob], **{name: [value] for name, value in self.neutral.items()}})
+
+def stage_frame(blobs: Sequence[bytes | None], metrics: list[int] | None = None) -> pd.DataFrame:
+    """Rows of a stage's output; the metrics go with the last."""
+    return pd.DataFrame({CHUNK: blobs, METRICS: [*[None] * (len(blobs) - 1), metrics]})

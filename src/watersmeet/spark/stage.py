@@ -28,7 +28,7 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
-from watersmeet.spark.metrics import StageMetrics
+from watersmeet.spark.metrics import StageMetrics, stage_frame
 from watersmeet.spark.state_log import Head, StateLog
 from watersmeet.spark.wire import (
     END_OF_INPUT,
@@ -45,6 +45,7 @@ from watersmeet.spark.wire import (
 from watersmeet.spark.worker_cache import Entry, Key, worker_cache
 
 ANSWER_ROWS = 1 << 16  # rows of answers in one blob
+BLOBS_PER_FRAME = 16  # every frame handed to Spark costs about as much as thousands of answers
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,15 @@ class JoinStage(BucketStage):
         places = read_places(self.plan, rows)
         watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
         kernel_s, answers = 0.0, 0
+        blobs: list[bytes] = []
         before = time.perf_counter()
         for table in bucket.step(new, marks, places, max(watermarks, default=None)):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
-            for batch in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS):
-                yield metrics.answer_frame(encode(batch))
+            blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
+            if len(blobs) >= BLOBS_PER_FRAME:
+                yield stage_frame(blobs)
+                blobs = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
         metrics.count_arrivals(self.plan.grid, number, rows, bucket)
@@ -147,7 +151,7 @@ class JoinStage(BucketStage):
         metrics.set("answers", answers)
         metrics.set("kernel_us", int(1e6 * kernel_s))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
-        yield metrics.frame()
+        yield metrics.frame(blobs)
 
 
 class RankStage(BucketStage):

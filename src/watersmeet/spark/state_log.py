@@ -1,5 +1,8 @@
 """A bucket's state in Spark's state store: an append-only log of immutable chunks, and one small head record.
 
+Both live in one map: declaring a state variable costs milliseconds in every batch, as does every field of its
+schema, and every call is a round trip between two processes.
+
 The head names the chunks that count, carries the bucket's few numbers, the plan's fingerprint, and a token
 that is new with every batch. The token tells a worker whether what it has cached is what the store holds; the
 last few tokens tell whether what it has cached is at least an ancestor of it.
@@ -15,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
@@ -24,15 +27,9 @@ from watersmeet.spark.wire import decode, encode
 PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read
 TOKENS_KEPT = 32
 
-_HEAD = StructType([StructField("head", BinaryType())])
-_KEY = StructType(
-    [
-        StructField("section", StringType()),
-        StructField("number", LongType()),
-        StructField("piece", IntegerType()),
-    ]
-)
-_VALUE = StructType([StructField("chunk", BinaryType())])
+_KEY = StructType([StructField("key", StringType())])
+_VALUE = StructType([StructField("value", BinaryType())])
+_HEAD_KEY = ("head",)
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,11 @@ class StateLog:
     """The log and the head of the bucket a stateful call is for."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD)
         self._log = handle.getMapState("log", _KEY, _VALUE)
 
     def read_head(self, fingerprint: str) -> Head:
         """The head, refused if it was written by another plan."""
-        stored = self._head.get() if self._head.exists() else None
+        stored = self._log.getValue(_HEAD_KEY)
         if stored is None:
             return Head(fingerprint)
         record = json.loads(bytes(stored[0]))
@@ -71,7 +67,7 @@ class StateLog:
         """One chunk, put together from its pieces."""
         parts = []
         for piece in range(pieces):
-            value = self._log.getValue((section, number, piece))
+            value = self._log.getValue(_key(section, number, piece))
             if value is None:
                 raise DataError(f"the checkpoint lacks chunk {number} of {section}: it is damaged")
             parts.append(bytes(value[0]))
@@ -84,16 +80,20 @@ class StateLog:
             blob = encode(chunk.batch)
             starts = range(0, len(blob), PIECE_BYTES)
             for piece, start in enumerate(starts):
-                key = (chunk.section, chunk.number, piece)
+                key = _key(chunk.section, chunk.number, piece)
                 self._log.updateValue(key, (blob[start : start + PIECE_BYTES],))
             chunks[chunk.section, chunk.number] = len(starts)
         for section, number in changes.expired:
             for piece in range(chunks.pop((section, number))):
-                self._log.removeKey((section, number, piece))
+                self._log.removeKey(_key(section, number, piece))
         tokens = (*head.tokens[1 - TOKENS_KEPT :], secrets.token_hex(8))
         new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
-        self._head.update((_dump(new),))
+        self._log.updateValue(_HEAD_KEY, (_dump(new),))
         return new
+
+
+def _key(section: str, number: int, piece: int) -> tuple[str]:
+    return (f"{number}.{piece} {section}",)
 
 
 def _dump(head: Head) -> bytes:

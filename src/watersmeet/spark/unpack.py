@@ -24,9 +24,8 @@ class UnpackAnswers:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for blob in batch.column(CHUNK):
-                if len(blob.as_buffer()):
-                    yield self._rows(decode(blob.as_buffer()))
+            for blob in batch.column(CHUNK).drop_null():
+                yield self._rows(decode(blob.as_buffer()))
 
     def _rows(self, answers: pa.RecordBatch) -> pa.RecordBatch:
         columns: dict[str, pa.Array] = {}
@@ -47,5 +46,4 @@ class UnpackValues:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column(CHUNK):
-                if len(blob.as_buffer()):
-                    yield decode(blob.as_buffer())
+                yield decode(blob.as_buffer())
