@@ -153,3 +153,14 @@ def test_a_terminal_gets_a_screen_that_stays_after_the_end() -> None:
 )
 def test_numbers_are_short_and_in_their_natural_unit(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+def test_malformed_messages_are_shown_once_there_are_any() -> None:
+    bad = replace(PROGRESS, malformed=2, total_malformed=12)
+    assert "| malformed 2 |" in render_line(bad)
+    assert "malformed" not in render_line(PROGRESS)
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(render_screen(bad))
+    assert [line.split() for line in console.export_text().splitlines() if "malformed" in line] == [
+        ["malformed", "2", "12", "in", "all"]
+    ]

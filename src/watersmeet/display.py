@@ -89,6 +89,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"answers {count(progress.answers)} ({count(progress.answers_per_s)}/s)",
         f"state {count(progress.state_rows)} rows {size(progress.state_bytes)}",
         f"late {count(progress.late)}",
+        *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
         f"watermark {instant(progress.watermark_us)}",
     ]
     return " | ".join(parts)
@@ -106,6 +107,8 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
     facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(progress.total_answers)} in all")
     facts.add_row("state", f"{count(progress.state_rows)} rows", size(progress.state_bytes))
     facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
+    if progress.total_malformed:
+        facts.add_row("malformed", count(progress.malformed), f"{count(progress.total_malformed)} in all")
     kernel = f"join {progress.kernel_ms:.0f} ms over all buckets"
     facts.add_row("batch", f"{progress.batch_ms} ms", f"number {progress.batch_id}, {kernel}")
     facts.add_row("watermark", instant(progress.watermark_us), "")

@@ -10,7 +10,7 @@ answers = ws.sql("SELECT ... FROM s1 [RANGE 10 MINUTES] AS a, ...")  # .writeStr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,21 +18,26 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
-from watersmeet.query import Column, Pipeline, Query, Stream, parse_duration
+from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
 from watersmeet.spark.connectors import is_remote
+from watersmeet.spark.dead_letters import DeadLetters, plan_dead_letters
 from watersmeet.spark.environment import PARTITIONS, check_session, is_local, new_session
+from watersmeet.spark.inferred_columns import InferredColumns
 from watersmeet.spark.job import Job, RunOptions
+from watersmeet.spark.packages import add_packages, download_refusal
+from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.ship import ship_package
-from watersmeet.spark.sources import read_stream, source_columns, stamp_arrivals
+from watersmeet.spark.sources import read_stream, stamp_arrivals
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S = 0.2
+MESSAGES = 20_000  # the end of a log, where the reason of a failure is
 
 OnProgress = Callable[[Job, Progress], None]
 
@@ -47,14 +52,19 @@ class Session:
         master: str = "local[*]",
         conf: Mapping[str, str] | None = None,
         log: Path | None = None,
+        formats: Iterable[str] = (),
     ) -> None:
-        if spark is not None and conf:
+        """`formats` names those whose packages a new session is to bring along, such as kafka, postgres."""
+        if spark is not None and (conf or formats):
             raise ConfigurationError("settings go with the session that is made here; set them on yours")
-        self.spark = spark if spark is not None else new_session(master, conf=conf, log=log)
+        settings = add_packages(conf or {}, [Connector(name) for name in formats])
+        self.spark = spark if spark is not None else _new_session(master, settings, log)
         if spark is not None:
             check_session(spark)
         if not is_local(self.spark.sparkContext.master or ""):
             ship_package(self.spark)
+        self.dead_letters: list[DeadLetters] = []  # running beside the jobs of the last `start`
+        self.inferred: dict[str, tuple[Column, ...]] = {}  # of streams, found in their sources by `start`
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, DataFrame] = {}
 
@@ -95,14 +105,17 @@ class Session:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
         return self._plan(bind_query(text, self._streams.values()), statistics).pretty()
 
-    def read(self, file: Path | str) -> Pipeline:
-        """A pipeline file, bound; streams declared without columns take those of their source."""
+    def read(self, file: Path | str, checkpoint: str | None = None) -> Pipeline:
+        """A pipeline file, bound; streams declared without columns take those of their source.
+
+        With a checkpoint these are inferred once, and kept there.
+        """
         path = Path(file)
-        return parse_pipeline(
-            read_text(path),
-            file=str(file),
-            infer=lambda stream: source_columns(self.spark, stream, path.parent),
-        )
+        columns = InferredColumns(self.spark, path.parent, checkpoint)
+        pipeline = parse_pipeline(read_text(path), file=str(file), infer=columns)
+        columns.keep()
+        self.inferred = dict(columns.fresh)
+        return pipeline
 
     def start(
         self,
@@ -112,30 +125,38 @@ class Session:
         options: RunOptions | None = None,
         statistics: Statistics | None = None,
     ) -> list[Job]:
-        """Starts every query of a pipeline file, each resuming from its own part of the checkpoint."""
+        """Starts every query of a pipeline file, each resuming from its own part of the checkpoint.
+
+        What fills its sinks of dead letters, if it names any, is started as well: `dead_letters`.
+        """
         path = Path(file)
-        pipeline = self.read(path)
+        root = _absolute(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
+        pipeline = self.read(path, root)
         if not pipeline.queries:
             raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
-        root = _absolute(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         sources = {s.name: read_stream(self.spark, s, path.parent) for s in pipeline.streams}
+        named = {s.name: file_names(self.spark, s, path.parent) for s in pipeline.streams}
+        files = {name: frame for name, frame in named.items() if frame is not None}
         known = statistics or statistics_beside(path)
+        how = options or RunOptions()
+        letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
         jobs = []
         for number, query in enumerate(pipeline.queries, start=1):
             name = f"{number}-{query.sink or 'console'}"
             place = Checkpoint(self.spark, f"{root}/{name}")
             plan = place.plan(self._plan(query, known))
             sink = pipeline.sink(query.sink) if query.sink else None
-            jobs.append(
-                Job(self.spark, name, plan, sources, sink, place, path.parent, options or RunOptions())
-            )
+            jobs.append(Job(self.spark, name, plan, sources, sink, place, path.parent, how, files))
+        # Letters first, to stand where the jobs begin or before: what is malformed for these is so for them.
+        everything: list[Job | DeadLetters] = [*letters, *jobs]
         try:
-            for job in jobs:
-                job.start()
+            for each in everything:
+                each.start()
         except BaseException:  # those already started must not run on where nobody can stop them
-            for job in jobs:
-                job.stop()
+            for each in everything:
+                each.stop()
             raise
+        self.dead_letters = letters
         return jobs
 
     def run(
@@ -150,18 +171,26 @@ class Session:
         """Runs a pipeline file until its queries end, one fails, or the caller interrupts."""
         jobs = self.start(file, checkpoint=checkpoint, options=options, statistics=statistics)
         try:
-            follow(jobs, on_progress)
+            follow([*self.dead_letters, *jobs], on_progress)
         finally:
-            for job in jobs:
-                job.stop()
+            self.stop(jobs)
         return jobs
+
+    def stop(self, jobs: Iterable[Job]) -> None:
+        """Stops jobs, and what runs beside them."""
+        for job in jobs:
+            job.stop()
+        for letters in self.dead_letters:
+            letters.stop()
 
     def _plan(self, query: Query, statistics: Statistics | None) -> PhysicalPlan:
         return plan_physical(query, int(self.spark.conf.get(PARTITIONS) or 1), statistics)
 
 
 def follow(
-    jobs: list[Job], on_progress: OnProgress | None = None, until: Callable[[], bool] | None = None
+    jobs: Sequence[Job | DeadLetters],
+    on_progress: OnProgress | None = None,
+    until: Callable[[], bool] | None = None,
 ) -> None:
     """Waits until all jobs have ended, or `until` says so, telling of every batch."""
     running = True
@@ -170,10 +199,20 @@ def follow(
         running = any(states)
         for job in jobs:
             for progress in job.poll():
-                if on_progress:
+                if on_progress and isinstance(job, Job):
                     on_progress(job, progress)
         if running:
             time.sleep(POLL_S)
+
+
+def _new_session(master: str, settings: Mapping[str, str], log: Path | None) -> SparkSession:
+    try:
+        return new_session(master, conf=settings, log=log)
+    except RuntimeError as error:
+        said = log.read_text(errors="replace") if log is not None and log.exists() else ""
+        if refusal := download_refusal(settings, f"{error}\n{said[-MESSAGES:]}"):
+            raise refusal from None
+        raise
 
 
 def default_checkpoint(file: Path) -> Path:

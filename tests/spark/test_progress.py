@@ -117,3 +117,14 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
     assert (progress.total_rows, progress.total_answers, progress.answers) == (100, 100, 40)
     assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 99 * 1000
     assert progress.batch_ms > 0
+
+
+def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:
+    bad = report(3, input_a=5, input_b=5, input_c=5)
+    bad["observedMetrics"] |= {"malformed_r1": {"malformed": 4}, "malformed_r2": {"malformed": None}}
+    streams = {"a": "r1", "b": "r1", "c": "r2"}
+    first = parse_progress(bad, streams)
+    assert [item.malformed for item in first.inputs] == [4, 4, 0]
+    assert (first.malformed, first.total_malformed) == (4, 4)
+    second = parse_progress(report(4, input_a=1), streams, first)
+    assert (second.malformed, second.total_malformed) == (0, 4)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink
 from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.memory_sink import memory_table
 from watersmeet.spark.sinks import spark_interval, write_stream
 
 
@@ -70,7 +71,23 @@ def test_a_trigger_starts_batches_at_its_interval_until_stopped(spark: SparkSess
     finally:
         query.stop()
     assert query.exception() is None
-    assert spark.table("ticking").count() > 0
+    assert spark.table("out").count() > 0
+
+
+def test_memory_goes_on_over_several_runs_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    for rows in ("70", "100"):
+        write_stream(
+            source(spark, rows=rows, rows_per_batch="30"),
+            Sink("remembered", Connector("memory")),
+            name="1-remembered",
+            checkpoint=tmp_path / "checkpoint",
+            available_now=True,
+            base=tmp_path,
+        ).awaitTermination()
+        assert spark.table("remembered").count() == int(rows)
+    again = memory_table(spark, "remembered", str(tmp_path / "checkpoint"))
+    again(spark.table("remembered").limit(30), 0)  # a batch that is done again takes its own place
+    assert spark.table("remembered").count() == 100
 
 
 @pytest.mark.parametrize(
@@ -81,6 +98,25 @@ def test_a_trigger_starts_batches_at_its_interval_until_stopped(spark: SparkSess
             sink("jsonn", path="out"),
             "sink out: Spark has no format 'jsonn'. Did you mean 'json'? A format that is not built in needs "
             "its package: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+        ),
+        (
+            sink("postgres", table="t"),
+            "sink out (format postgres): add url = 'jdbc:postgresql://host:5432/database'",
+        ),
+        (sink("postgres", url="jdbc:x"), "sink out (format postgres): add table = 'answers'"),
+        (sink("kafka", topic="t"), "sink out (format kafka): add bootstrap = 'host:9092'"),
+        (sink("kafka", bootstrap="h"), "sink out (format kafka): add topic = 'name'"),
+        (
+            sink("kafka", bootstrap="h", topic="t", value="avro"),
+            "sink out: value = 'avro' is none of json, raw",
+        ),
+        (
+            sink("kafka", bootstrap="h", topic="t", key="no"),
+            "sink out: key = 'no' is no column of its answers; they have dest, src, size, ts",
+        ),
+        (
+            sink("kafka", bootstrap="h", value="raw"),
+            "sink out: with value = 'raw' the query must SELECT ... AS value",
         ),
         (sink("jdbc"), "sink out (format jdbc): Data source jdbc does not support streamed writing"),
     ],

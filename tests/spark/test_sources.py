@@ -11,12 +11,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
-from watersmeet.query import Column, Connector, Stream
+from watersmeet.query import Column, Connector, Pipeline, Sink, Stream
 from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.dead_letters import plan_dead_letters
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.inferred_columns import InferredColumns
+from watersmeet.spark.job import RunOptions
 from watersmeet.spark.parquet_schema import fits
-from watersmeet.spark.sources import ARRIVAL_TIME, decode_messages, read_batch, read_stream, source_columns
+from watersmeet.spark.sources import ARRIVAL_TIME, read_batch, read_stream, source_columns
 
 COLUMNS = (Column("dest", "string"), Column("size", "bigint"), Column("ts", "timestamp"))
 TIMES = pa.array([1_000_000, 2_000_000], pa.timestamp("us", tz="UTC"))
@@ -95,11 +98,6 @@ def test_the_generator_needs_no_registering(spark: SparkSession, tmp_path: Path)
             stream("parquett", path="."),
             "stream s1: Spark has no format 'parquett'. Did you mean 'parquet'? A format that is not built "
             "in needs its package: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
-        ),
-        (
-            stream("kafka", subscribe="x"),
-            "stream s1: Spark has no format 'kafka'. A format that is not built in needs its package: "
-            "--conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
         ),
         (stream("jdbc"), "stream s1 (format jdbc): Data source jdbc does not support streamed reading"),
         (stream("socket"), 'stream s1 (format socket): Set a host to read from with option("host", ...)'),
@@ -266,17 +264,48 @@ def test_such_records_can_be_let_through(spark: SparkSession, tmp_path: Path) ->
     assert run(read_stream(spark, declared, tmp_path), tmp_path / "run") == [("x", None, None)]
 
 
-def test_kafka_messages_are_tuples(spark: SparkSession) -> None:
-    columns = (*COLUMNS[:2], Column("topic", "string"), Column("timestamp", "timestamp"))
-    messages = spark.createDataFrame(
-        [(bytearray(b'{"size": 5, "dest": "x", "more": 1}'), "t")],
-        "value binary, topic string",
-    ).selectExpr("*", "timestamp'2025-01-01' as timestamp")
-    decoded = decode_messages(messages, stream("kafka", columns, "timestamp"))
-    assert decoded.columns == ["dest", "size", "topic", "timestamp"]
-    assert tuple(decoded.collect()[0])[:3] == ("x", 5, "t")
-
-
 def test_a_kafka_stream_must_declare_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="declare the columns of its Kafka messages"):
         source_columns(spark, stream("kafka", ()), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "text"),
+    [
+        ("csv", {"header": "true"}, "dest,size,ts\nx,5,2025-01-01T00:00:00Z\n"),
+        ("json", {}, '{"dest": "x", "size": 5, "ts": "2025-01-01T00:00:00Z"}\n'),
+    ],
+)
+def test_columns_are_inferred_once_and_kept_with_the_checkpoint(
+    spark: SparkSession, tmp_path: Path, format: str, options: dict[str, str], text: str
+) -> None:
+    declared = stream(format, (), path="s", **options)
+    (tmp_path / "s").mkdir()
+    root = str(tmp_path / "checkpoint")
+    with pytest.raises(DataError, match=r"there is nothing in .*/s yet to infer its columns from. Declare"):
+        InferredColumns(spark, tmp_path, root)(declared)
+    (tmp_path / "s" / "0").write_text(text)
+    first = InferredColumns(spark, tmp_path, root)
+    assert set(first(declared)) == set(COLUMNS)
+    first.keep()
+    assert set(first.fresh) == {"s1"}
+    # What comes later may look otherwise; the folder grows, the columns stay.
+    (tmp_path / "s" / "1").write_text(text.replace("5", '"many"' if format == "json" else "many"))
+    second = InferredColumns(spark, tmp_path, root)
+    assert second(declared) == first.fresh["s1"]
+    assert second.fresh == {}
+    (tmp_path / "checkpoint" / "columns.json").write_text("{")
+    with pytest.raises(DataError, match=r"is damaged: columns.json cannot be read"):
+        InferredColumns(spark, tmp_path, root)(declared)
+
+
+def test_dead_letters_are_for_kafka_and_need_a_sink_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    kafka = stream("kafka", bootstrap="h", topic="t", dead_letters="bad")
+    files = stream("json", path="s", dead_letters="bad")
+    sink = Sink("other", Connector("console"))
+    for declared, message in (
+        (kafka, "stream s1: dead_letters = 'bad' names no sink; there are: other"),
+        (files, "stream s1 .format json.: dead_letters is for Kafka"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            plan_dead_letters(spark, Pipeline((declared,), (sink,)), "c", tmp_path, RunOptions())

@@ -104,3 +104,17 @@ def test_a_place_is_right_in_the_third_statement_of_a_file() -> None:
     with pytest.raises(SqlError) as refusal:
         parse_pipeline(text, file="p.sql")
     assert (refusal.value.line, refusal.value.column) == (7, 2)
+
+
+def test_dead_letters_go_to_a_sink_of_their_own() -> None:
+    stream = "CREATE STREAM s (a INT) WITH (format = 'kafka', Dead_Letters = 'BAD');\n"
+    sink = "CREATE SINK bad WITH (format = 'console');\n"
+    declared = parse_statements(stream + sink).streams[0]
+    assert declared.source is not None
+    assert declared.source.options == (("dead_letters", "BAD"),)
+    with pytest.raises(SqlError, match="there is no sink BAD for the dead letters of s"):
+        parse_statements(stream)
+    with pytest.raises(SqlError, match=r"Did you mean bat\?"):
+        parse_statements(stream + sink.replace("bad", "bat"))
+    with pytest.raises(SqlError, match="sink BAD takes answers, so it cannot take dead letters"):
+        parse_statements(stream + sink + "INSERT INTO bad SELECT a FROM s;")

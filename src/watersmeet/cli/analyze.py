@@ -9,11 +9,12 @@ import typer
 
 from watersmeet.cli.log_file import temporary_log
 from watersmeet.cli.messages import tell, waiting
-from watersmeet.cli.reading import parse_settings, read_declared, spark_session
+from watersmeet.cli.reading import parse_settings, read_declared, sources_of, spark_session
 from watersmeet.cli.request import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics_file import write_statistics
 from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS, analyze
+from watersmeet.spark.packages import add_packages
 from watersmeet.spark.sources import read_batch
 
 
@@ -36,6 +37,7 @@ def analyze_command(
     """Measure rates, sizes and values of the streams from a sample, for run and explain to plan by."""
     settings = parse_settings(conf or ())
     read_declared(file)
+    settings = add_packages(settings, sources_of(file))
     target = out or file.with_suffix(".stats.json")
     with waiting("measuring"), spark_session(master, settings, temporary_log()) as session:
         spark = session.spark

@@ -11,9 +11,10 @@ from watersmeet.cli.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
-from watersmeet.query import Pipeline, Query
+from watersmeet.query import Connector, Pipeline, Query
 from watersmeet.session import Session, read_text, statistics_beside
 from watersmeet.spark.failures import first_line
+from watersmeet.spark.packages import add_packages
 from watersmeet.sql import parse_pipeline, parse_statements
 
 
@@ -29,8 +30,21 @@ def read_pipeline(file: Path, master: str) -> Pipeline:
     """The pipeline of a file, asking Spark for the columns that are not declared and for nothing else."""
     if (pipeline := read_declared(file)) is not None:
         return pipeline
-    with waiting("asking Spark for columns"), spark_session(master, {}, temporary_log()) as session:
+    conf = add_packages({}, sources_of(file))
+    with waiting("asking Spark for columns"), spark_session(master, conf, temporary_log()) as session:
         return _with_queries(file, session.read(file))
+
+
+def sources_of(file: Path) -> tuple[Connector, ...]:
+    """The sources a pipeline file declares."""
+    streams = parse_statements(read_text(file), str(file)).streams
+    return tuple(stream.source for stream in streams if stream.source is not None)
+
+
+def connectors_of(file: Path) -> tuple[Connector, ...]:
+    """The sources and sinks a pipeline file declares."""
+    sinks = parse_statements(read_text(file), str(file)).sinks
+    return (*sources_of(file), *(sink.connector for sink in sinks))
 
 
 def _with_queries(file: Path, pipeline: Pipeline) -> Pipeline:

@@ -16,7 +16,13 @@ from rich.console import Console
 
 from watersmeet.cli.log_file import open_log, trim_log
 from watersmeet.cli.messages import tell, tell_error, waiting
-from watersmeet.cli.reading import parse_settings, read_declared, spark_session, statistics_for
+from watersmeet.cli.reading import (
+    connectors_of,
+    parse_settings,
+    read_declared,
+    spark_session,
+    statistics_for,
+)
 from watersmeet.cli.request import DEFAULT_MASTER, Request
 from watersmeet.cli.stopping import StopWish, catch_stop
 from watersmeet.display import count, open_display
@@ -25,6 +31,7 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.session import Session, follow
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.job import Job
+from watersmeet.spark.packages import add_packages
 from watersmeet.spark.progress import Progress
 
 
@@ -71,6 +78,7 @@ def run_pipeline(request: Request) -> int:
     settings = parse_settings(request.conf)
     statistics = statistics_for(request.file, request.stats)
     read_declared(request.file)
+    settings = add_packages(settings, connectors_of(request.file))
     log = open_log(request)
     try:
         with ExitStack() as stack:
@@ -101,15 +109,14 @@ class Run:
                 if not stop:
                     return self._tell_end()
                 self._tell_stop()
-                for job in jobs:
-                    job.stop()
+                self.session.stop(jobs)
             except Exception as error:
                 return self._tell_failure(explained(error))
             return stop.exit_code
 
     def _start(self) -> list[Job]:
         try:
-            return self.session.start(
+            jobs = self.session.start(
                 self.request.file,
                 checkpoint=self.request.checkpoint_root,
                 options=self.request.options(),
@@ -117,6 +124,11 @@ class Run:
             )
         except Exception as error:
             raise explained(error) from None
+        for stream, columns in self.session.inferred.items():
+            named = ", ".join(column.pretty() for column in columns)
+            self._tell_event("inferred", stream=stream, columns=named)
+            tell(f"stream {stream} has, by what is there now, the columns: {named}")
+        return jobs
 
     def _show(self, jobs: list[Job], stop: StopWish) -> None:
         as_json = self.request.as_json
@@ -131,7 +143,7 @@ class Run:
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 
-            follow(jobs, show, until=lambda: bool(stop))
+            follow([*self.session.dead_letters, *jobs], show, until=lambda: bool(stop))
 
     def _tell_failure(self, error: WatersmeetError) -> int:
         self._tell_event("failed", message=str(error), log=str(self.log))
@@ -141,9 +153,11 @@ class Run:
     def _tell_end(self) -> int:
         self._tell_event("end")
         for name, progress in sorted(self.last.items()):
+            bad = progress.total_malformed
+            malformed = f", {count(bad)} malformed messages left out" if bad else ""
             tell(
                 f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
-                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers"
+                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers{malformed}"
             )
         if not self.last:
             tell("there was nothing new to take")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from watersmeet.query.duration import format_duration
@@ -18,6 +19,19 @@ class Column:
         return f"{self.name} {self.type}"
 
 
+_SECRET_NAME = re.compile(
+    r"passw|secret|token|jaas|credential|passphrase|(?:access|api|account)[._-]?key", re.I
+)
+_SECRET_INSIDE = re.compile(r"((?:passw\w*|secret\w*|token)\s*=\s*)[^&;\s]+|(?<=://)[^/@\s]+@", re.I)
+
+
+def _redacted(key: str, value: str) -> str:
+    """An option's value without what it keeps secret, by its name or inside it."""
+    if _SECRET_NAME.search(key):
+        return "***"
+    return _SECRET_INSIDE.sub(lambda found: f"{found[1] or ''}***{'' if found[1] else '@'}", value)
+
+
 @dataclass(frozen=True)
 class Connector:
     """A Spark source or sink: its format and its options, in the order they were written."""
@@ -28,6 +42,15 @@ class Connector:
     def option(self, name: str) -> str | None:
         """An option's value by its name, whatever its case."""
         return {key.lower(): value for key, value in self.options}.get(name.lower())
+
+    def pretty(self) -> str:
+        """The format and its options, what is secret left out.
+
+        >>> Connector("kafka", (("topic", "a"), ("kafka.ssl.key.password", "x"))).pretty()
+        "kafka (topic = 'a', kafka.ssl.key.password = '***')"
+        """
+        options = ", ".join(f"{key} = '{_redacted(key, value)}'" for key, value in self.options)
+        return f"{self.format} ({options})" if options else self.format
 
 
 @dataclass(frozen=True)

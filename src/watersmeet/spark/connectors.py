@@ -15,9 +15,21 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector
 from watersmeet.spark.failures import explain_failure, first_line
 from watersmeet.spark.generator import FORMAT as GENERATOR
+from watersmeet.spark.packages import PACKAGES, packages_for
 
 FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
-_FORMATS = (*FILE_FORMATS, "kafka", "rate", "socket", "console", "memory", "delta", "iceberg", GENERATOR)
+_FORMATS = (
+    *FILE_FORMATS,
+    "kafka",
+    "postgres",
+    "rate",
+    "socket",
+    "console",
+    "memory",
+    "delta",
+    "iceberg",
+    GENERATOR,
+)
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 
 
@@ -57,6 +69,11 @@ def refusals_named(what: str, connector: Connector) -> Iterator[None]:
 def _refusal(what: str, connector: Connector, refusal: BaseException) -> ConfigurationError:
     text = str(refusal)
     if "DATA_SOURCE_NOT_FOUND" in text or "DATA_SOURCE_NOT_ENABLED" in text:
+        if needed := packages_for((connector,)):
+            return ConfigurationError(
+                f"{what}: this Spark session has no format '{connector.format}'. Start it with "
+                f"--conf {PACKAGES}={','.join(needed)}"
+            )
         close = difflib.get_close_matches(connector.format.lower(), _FORMATS, n=1)
         guess = f" Did you mean '{close[0]}'?" if close and close[0] != connector.format.lower() else ""
         return ConfigurationError(

@@ -34,6 +34,8 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 STATE_RECORDS = "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch"
 REUSE = "spark.python.worker.reuse"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 SETTINGS: Mapping[str, str] = {
@@ -51,9 +53,13 @@ SETTINGS: Mapping[str, str] = {
     ARROW_ROWS: "200000",
     # The worker keeps the join's indexes between batches.
     REUSE: "true",
+    # Over TCP, Nagle's algorithm and delayed acknowledgements hold up every Python task for 40 ms.
+    UNIX_SOCKETS: "true",
     # Spark's progress bar and web page would fight with ours for the terminal and for a port.
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    # Spark's own pattern of what its plans and logs must not show, and Kafka's login beside it.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential",
     # Text into time, and time into text, the same wherever the driver runs.
     "spark.sql.session.timeZone": "UTC",
 }
@@ -137,6 +143,11 @@ def _fitted(master: str, conf: Mapping[str, str]) -> dict[str, str]:
         # A laptop's name may not resolve, or resolve to an address of a network it has left.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.driver.memory"] = f"{_driver_memory_gb()}g"
+        # On a local disk the default one starts ten processes for every file of a checkpoint (`readlink` for
+        # each rename, `chmod`), eighty a batch. Renames are as atomic with this one.
+        settings[FILE_MANAGER] = (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        )
         # Workers are forked from a process that has the kernel loaded (executors elsewhere may not have it).
         settings["spark.python.daemon.module"] = "watersmeet.spark.daemon"
     return settings
@@ -271,8 +282,11 @@ def _advice(spark: SparkSession) -> Iterator[str]:
         value = spark.conf.get(key, None)
         if value != SETTINGS[key]:
             yield f'{key} is {value}: {why}; spark.conf.set("{key}", "{SETTINGS[key]}")'
-    if spark.sparkContext.getConf().get(REUSE, "true") != "true":
+    settings = spark.sparkContext.getConf()
+    if settings.get(REUSE, "true") != "true":
         yield f"{REUSE} is false: indexes are rebuilt in every batch; set it when the session is made"
+    if settings.get(UNIX_SOCKETS, "false") != "true":
+        yield f"{UNIX_SOCKETS} is false: every Python task waits 40 ms; set it when the session is made"
 
 
 def _suggested_partitions(spark: SparkSession) -> int:

@@ -110,6 +110,16 @@ FAILURES = (
         f"Spark ran out of memory. Give it more, such as --conf spark.driver.memory=4g, {RESUME}",
     ),
     Failure(
+        r"UnknownTopicOrPartitionException",
+        f"there is no such Kafka topic. Correct its name or create it (a first message may do so), {RESUME}",
+    ),
+    Failure(
+        r"Timed out waiting for a node assignment|No resolvable bootstrap urls|"
+        r"kafka\.common\.errors\.TimeoutException|DisconnectException",
+        "Kafka does not answer. See whether its brokers run, whether bootstrap names them, and whether the "
+        f"security settings are theirs, {RESUME}",
+    ),
+    Failure(
         r"failOnDataLoss",
         "the source no longer has data that was not read yet (its retention is too short). To go on without "
         "it, set 'option.failOnDataLoss' = 'false'; the answers with that data are lost",

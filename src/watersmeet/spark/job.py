@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ class Job:
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
+    files: Mapping[str, DataFrame] = field(default_factory=dict)
     progress: Progress | None = None
     _query: StreamingQuery | None = None
     _seen: set[tuple[str, int]] = field(default_factory=set)
@@ -56,7 +58,8 @@ class Job:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
-        answers = Compiler(self.spark, self.plan, self.sources, self.checkpoint.control()).answers()
+        control = self.checkpoint.control()
+        answers = Compiler(self.spark, self.plan, self.sources, control, self.files).answers()
         self._query = write_stream(
             answers,
             self.sink,
@@ -67,10 +70,16 @@ class Job:
             base=self.base,
         )
 
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Spark's own reports of the latest batches of the present run."""
+        assert self._query is not None
+        return [json.loads(report.json) for report in self._query.recentProgress]
+
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         assert self._query is not None
-        self._read_reports(self._query)
+        self._read_reports()
         fresh, self._untold = self._untold, []
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
@@ -88,7 +97,7 @@ class Job:
             return False
         if not self.options.flush:
             return False
-        self._read_reports(self._query)
+        self._read_reports()
         self._end_input()
         self.start()
         return True
@@ -98,10 +107,9 @@ class Job:
         self._ending = True
         self.checkpoint.end_input()
 
-    def _read_reports(self, query: StreamingQuery) -> None:
+    def _read_reports(self) -> None:
         streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
-        for report in query.recentProgress:
-            record = json.loads(report.json)
+        for record in self.reports:
             key = (record["runId"], record["batchId"])
             if key not in self._seen and record.get("observedMetrics"):
                 self._seen.add(key)

@@ -14,6 +14,7 @@ from typing import Any
 from watersmeet.query import BEGINNING
 
 OBSERVATION = "watersmeet"
+MALFORMED_OBSERVATION = "malformed_"  # and the name of the stream, whose source reports it
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class InputProgress:
     undated: int
     max_ts_us: int | None  # of its stream, so far
     ahead_us: int | None  # how far its stream is before the watermark
+    malformed: int = 0  # messages of its stream that could not be read
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Progress:
     total_late: int = 0
     total_answers: int = 0
     total_batches: int = 0
+    malformed: int = 0
+    total_malformed: int = 0
 
     @property
     def rows(self) -> int:
@@ -80,8 +84,9 @@ def parse_progress(
     batch_ms = int(report.get("durationMs", {}).get("triggerExecution", report.get("batchDuration", 0)))
     seconds = max(_seconds_between(previous, report["timestamp"]), batch_ms / 1000, 0.001)
     watermark = _time(metrics.get("watermark_us"), previous.watermark_us if previous else None)
+    malformed = _malformed(report)
     inputs = tuple(
-        _input(alias, (streams or {}).get(alias, alias), metrics, seconds, watermark, previous)
+        _input(alias, (streams or {}).get(alias, alias), metrics, seconds, watermark, previous, malformed)
         for alias in _aliases(metrics, previous)
     )
     answers = metrics.get("answers", 0)
@@ -101,6 +106,8 @@ def parse_progress(
         total_late=(previous.total_late if previous else 0) + sum(item.late for item in inputs),
         total_answers=(previous.total_answers if previous else 0) + answers,
         total_batches=(previous.total_batches if previous else 0) + 1,
+        malformed=sum(malformed.values()),
+        total_malformed=(previous.total_malformed if previous else 0) + sum(malformed.values()),
     )
 
 
@@ -109,6 +116,16 @@ def _metrics(report: Mapping[str, Any]) -> dict[str, int]:
     observed = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
     values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
     return {name: int(value) for name, value in values.items() if value is not None}
+
+
+def _malformed(report: Mapping[str, Any]) -> dict[str, int]:
+    """How many messages of each stream could not be read."""
+    found = {}
+    for name, observed in (report.get("observedMetrics") or {}).items():
+        if name.startswith(MALFORMED_OBSERVATION):
+            values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
+            found[name.removeprefix(MALFORMED_OBSERVATION)] = int(values.get("malformed") or 0)
+    return found
 
 
 def _aliases(metrics: Mapping[str, int], previous: Progress | None) -> list[str]:
@@ -123,6 +140,7 @@ def _input(
     seconds: float,
     watermark: int | None,
     previous: Progress | None,
+    malformed: Mapping[str, int],
 ) -> InputProgress:
     rows = metrics.get(f"input_{alias}", 0)
     before = next((item for item in (previous.inputs if previous else ()) if item.alias == alias), None)
@@ -137,6 +155,7 @@ def _input(
         undated=metrics.get(f"undated_{alias}", 0),
         max_ts_us=newest,
         ahead_us=None if newest is None or watermark is None else newest - watermark,
+        malformed=malformed.get(stream, 0),
     )
 
 

@@ -3,7 +3,8 @@
 What does not match the declaration is refused, at the start where it can be seen there: parquet files on a
 local disk are looked into, since Spark reads a column they lack as NULL. A parquet file that arrives later
 without a column still reads as NULL there, as Spark defines it; one of another type stops the query.
-Text formats (JSON, CSV) stop at a record that does not fit, unless 'option.mode' says otherwise.
+Text formats (JSON, CSV) stop at a record that does not fit, unless 'option.mode' says otherwise. Kafka's
+messages are decoded in `kafka_source.py`, and those that do not fit are counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -24,23 +25,26 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark import generator
 from watersmeet.spark.connectors import FILE_FORMATS, local_path, refusals_named, resolve
 from watersmeet.spark.generator_source import register
+from watersmeet.spark.kafka_source import read_all_messages, read_messages, well_formed
 from watersmeet.spark.parquet_schema import check_parquet
 
 ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares none
 RECORD_FORMATS = ("json", "csv", "xml")
+# Spark guesses no types in CSV and no times in JSON unless it is told to.
+_INFERENCE = {"csv": {"inferSchema": "true"}, "json": {"inferTimestamp": "true"}}
 
 Reader = DataFrameReader | DataStreamReader
 
 
 def read_stream(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
     """The stream's tuples as they come; `base` is the folder relative paths start from."""
-    frame = _read(spark, stream, base, lambda: spark.readStream)
+    frame = _read(spark, stream, base, streaming=True)
     return frame if stream.event_time else stamp_arrivals(frame)
 
 
 def read_batch(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
     """All the tuples a stream's source holds now, as a static DataFrame."""
-    frame = _read(spark, stream, base, lambda: spark.read)
+    frame = _read(spark, stream, base, streaming=False)
     return frame if stream.event_time else stamp_arrivals(frame)
 
 
@@ -57,9 +61,23 @@ def source_columns(spark: SparkSession, stream: Stream, base: Path) -> tuple[Col
         return generator.DEFAULT_COLUMNS
     if source.format.lower() == "kafka":
         raise ConfigurationError(f"stream {stream.name}: declare the columns of its Kafka messages")
+    options = {**_INFERENCE.get(source.format.lower(), {}), **resolve(source, base)}
     with refusals_named(f"stream {stream.name}", source):
-        frame = spark.read.format(source.format).options(**resolve(source, base)).load()
-        return tuple(Column(field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+        try:
+            fields = spark.read.format(source.format).options(**options).load().schema.fields
+        except AnalysisException as refusal:
+            if "UNABLE_TO_INFER_SCHEMA" not in str(refusal):
+                raise
+            fields = []
+    if not fields:
+        raise DataError(
+            f"stream {stream.name}: there is nothing in {options.get('path')} yet to infer its columns from. "
+            "Declare them, or put a file there first"
+        )
+    # Whole numbers of a CSV file are read as narrow as the first ones are; later ones may be larger.
+    widened = {"int": "bigint"} if source.format.lower() == "csv" else {}
+    types = ((field.name, field.dataType.simpleString()) for field in fields)
+    return tuple(Column(name, widened.get(kind, kind)) for name, kind in types)
 
 
 def _source_of(stream: Stream) -> Connector:
@@ -70,7 +88,7 @@ def _source_of(stream: Stream) -> Connector:
     return stream.source
 
 
-def _read(spark: SparkSession, stream: Stream, base: Path, new_reader: Callable[[], Reader]) -> DataFrame:
+def _read(spark: SparkSession, stream: Stream, base: Path, *, streaming: bool) -> DataFrame:
     source = _source_of(stream)
     _check_path(stream, source, base)
     if not stream.columns:
@@ -86,9 +104,14 @@ def _read(spark: SparkSession, stream: Stream, base: Path, new_reader: Callable[
         options["mode"] = "FAILFAST"
     with refusals_named(f"stream {stream.name}", source):
         if kind == "kafka":
-            mode = options.pop("mode", "FAILFAST")
-            return decode_messages(new_reader().format("kafka").options(**options).load(), stream, mode)
-        return _checked(_load(stream, lambda: new_reader().format(source.format).options(**options)), stream)
+            read = read_messages if streaming else read_all_messages
+            return well_formed(read(spark, stream, base), stream)
+
+        def new_reader() -> Reader:
+            reader: Reader = spark.readStream if streaming else spark.read
+            return reader.format(source.format).options(**options)
+
+        return _checked(_load(stream, new_reader), stream)
 
 
 def _check_path(stream: Stream, source: Connector, base: Path) -> None:
@@ -136,23 +159,3 @@ def _checked(frame: DataFrame, stream: Stream) -> DataFrame:
 def _spelt(frame: DataFrame, column: Column) -> str:
     """A declared type in Spark's own spelling."""
     return frame.sparkSession.createDataFrame([], f"c {column.type}").schema[0].dataType.simpleString()
-
-
-def decode_messages(frame: DataFrame, stream: Stream, mode: str = "FAILFAST") -> DataFrame:
-    """Kafka messages as tuples: Kafka's own columns by name and type, others from its value, in JSON."""
-    own = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    inside = [column for column in stream.columns if own.get(column.name) != column.type]
-    if not inside:
-        return frame.select(*(column.name for column in stream.columns))
-    schema = ", ".join(f"{quote_name(column.name)} {column.type}" for column in inside)
-    value = F.from_json(F.col("value").cast("string"), schema, {"mode": mode})
-    names = {column.name for column in inside}
-    unpacked = frame.withColumn("watersmeet_value", value)
-    return unpacked.select(
-        *(
-            F.col("watersmeet_value").getField(column.name).alias(column.name)
-            if column.name in names
-            else F.col(quote_name(column.name))
-            for column in stream.columns
-        )
-    )

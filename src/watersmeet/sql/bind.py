@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from watersmeet.query import Column, JoinGraph, Pipeline, Query, Sink, Stream
 from watersmeet.sql.answers import bind_outputs
 from watersmeet.sql.conditions import sort_conditions
-from watersmeet.sql.declare import StreamDeclaration, declare_sink, declare_stream, refuse_duplicates
+from watersmeet.sql.declare import (
+    StreamDeclaration,
+    check_dead_letters,
+    declare_sink,
+    declare_stream,
+    refuse_duplicates,
+)
 from watersmeet.sql.dialect import CreateSink, CreateStream
 from watersmeet.sql.disconnected import refuse_disconnected
 from watersmeet.sql.grouping import bind_aggregate
@@ -42,12 +48,15 @@ def parse_statements(text: str, file: str = "") -> Statements:
     sinks = [item for item in statements if isinstance(item, CreateSink)]
     refuse_duplicates(source, ((item.this.name, place_of(item.this)) for item in streams), "stream")
     refuse_duplicates(source, ((item.this.name, place_of(item.this)) for item in sinks), "sink")
-    return Statements(
+    declared = Statements(
         source,
         tuple(declare_stream(source, item) for item in streams),
         tuple(declare_sink(source, item) for item in sinks),
         tuple(item for item in statements if isinstance(item, Select)),
     )
+    filled = [select.sink.name for select in declared.selects if select.sink is not None]
+    check_dead_letters(declared.declarations, declared.sinks, filled)
+    return declared
 
 
 def parse_pipeline(text: str, *, file: str = "", infer: Infer | None = None) -> Pipeline:

@@ -10,12 +10,13 @@ from sqlglot import exp
 from watersmeet.errors import Place
 from watersmeet.query import Column, Connector, Sink, Stream, parse_duration
 from watersmeet.sql.dialect import CreateSink, CreateStream, Setting
-from watersmeet.sql.refuse import Source, nearest, place_of
+from watersmeet.sql.refuse import Source, nearest, place_of, suggest
 from watersmeet.sql.types import spell_type
 from watersmeet.sql.windows import within_reach
 
 EVENT_TIME_TYPES = ("timestamp", "timestamp_ntz")
 STREAM_KEYS = ("event_time", "lateness", "idle_after", "site")
+DEAD_LETTERS = "dead_letters"  # an option of the source, which names a sink
 _OPTION = "option."
 
 
@@ -27,6 +28,7 @@ class StreamDeclaration:
     stream: Stream
     place: Place
     event_time_place: Place
+    dead_letters: Setting | None = None
 
     def complete(self, columns: Sequence[Column]) -> Stream:
         """The stream with columns found elsewhere, its event time checked against them."""
@@ -56,13 +58,41 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
     event_time_place = place_of(at if at is not None else tree.this)
     if stream.columns:
         stream = _with_event_time(source, stream, event_time_place)
-    return StreamDeclaration(source, stream, place_of(tree.this), event_time_place)
+    return StreamDeclaration(
+        source, stream, place_of(tree.this), event_time_place, settings.get(DEAD_LETTERS)
+    )
 
 
 def declare_sink(source: Source, tree: CreateSink) -> Sink:
     """The sink a CREATE SINK declares."""
     settings = _settings(source, tree.args.get("settings") or [])
     return Sink(tree.this.name, _connector(source, tree.this, settings, "sink"))
+
+
+def check_dead_letters(
+    declarations: Iterable[StreamDeclaration], sinks: Sequence[Sink], filled: Iterable[str]
+) -> None:
+    """Refuses a stream whose dead letters have no sink, or one of those that are `filled` with answers."""
+    names = [sink.name for sink in sinks]
+    taken = {name.lower() for name in filled}
+    for declaration in declarations:
+        setting = declaration.dead_letters
+        if setting is None:
+            continue
+        name = str(setting.args["value"])
+        if name.lower() not in {known.lower() for known in names}:
+            advice = f"Declare it: CREATE SINK {name} WITH (format = 'parquet', path = '...')."
+            raise declaration.source.refuse(
+                f"there is no sink {name} for the dead letters of {declaration.stream.name}",
+                setting,
+                suggest(name, names, "sink") if names else advice,
+            )
+        if name.lower() in taken:
+            raise declaration.source.refuse(
+                f"sink {name} takes answers, so it cannot take dead letters",
+                setting,
+                "Declare another sink for them.",
+            )
 
 
 def refuse_duplicates(source: Source, names: Iterable[tuple[str, Place]], kind: str) -> None:
@@ -96,7 +126,7 @@ def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, 
 
 def _settings(source: Source, settings: list[Setting]) -> dict[str, Setting]:
     refuse_duplicates(source, ((setting.this, place_of(setting)) for setting in settings), "setting")
-    known = ("format", *STREAM_KEYS)
+    known = ("format", *STREAM_KEYS, DEAD_LETTERS)
     return {
         setting.this.lower() if setting.this.lower() in known else setting.this: setting
         for setting in settings
