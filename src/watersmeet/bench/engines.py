@@ -49,9 +49,9 @@ class Outcome:
     digest: int  # of the bag of answers, the same for equal bags
 
 
-def run_ours(workload: Workload, folder: Path) -> Outcome:
+def run_ours(workload: Workload, folder: Path, conf: Mapping[str, str] | None = None) -> Outcome:
     """Our engine, the way people run it: a pipeline file over what is there."""
-    session = _session("ours", folder, ROCKSDB)
+    session = _session("ours", folder, ROCKSDB, conf)
     for name in (WARM_UP, "ours"):
         file = folder / name / "pipeline.sql"
         file.parent.mkdir(exist_ok=True)
@@ -97,9 +97,9 @@ ENGINES: Mapping[str, Callable[[Workload, Path], Outcome]] = {
 }
 
 
-def _session(engine: str, folder: Path, provider: str) -> Session:
+def _session(engine: str, folder: Path, provider: str, conf: Mapping[str, str] | None = None) -> Session:
     settings = {PROVIDER: provider, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
-    return Session(conf=settings, log=folder / f"{engine}.log")
+    return Session(conf={**settings, **(conf or {})}, log=folder / f"{engine}.log")
 
 
 def _run_cascade(engine: str, workload: Workload, folder: Path, provider: str) -> Outcome:
