@@ -11,7 +11,7 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
 from watersmeet.query.expression import quote_ref
 
-FINGERPRINT_FORMAT = 1  # raised when state written by an older version can no longer be read
+FINGERPRINT_FORMAT = 2  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)

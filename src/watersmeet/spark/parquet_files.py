@@ -41,6 +41,8 @@ _SOURCE_OPTIONS = {
     *("cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio"),
     *("pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter"),
 }
+# With these settings Spark passes over files that we would stop at.
+_IGNORE = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -54,7 +56,11 @@ def file_names(spark: SparkSession, stream: Stream, base: Path) -> DataFrame | N
     if source is None or source.format.lower() != "parquet" or local_path(source, base) is None:
         return None
     options = resolve(source, base)
-    if spark.conf.get(DIRECT, "true") != "true" or any(key.lower() not in _SOURCE_OPTIONS for key in options):
+    if spark.conf.get(DIRECT, "true") != "true" or any(
+        spark.conf.get(key, "false") == "true" for key in _IGNORE
+    ):
+        return None
+    if any(key.lower() not in _SOURCE_OPTIONS for key in options):
         return None
     if stream.event_time is None or any(not is_plain(column.type) for column in stream.columns):
         return None
