@@ -119,7 +119,7 @@ def _run_cascade(engine: str, workload: Workload, folder: Path, provider: str) -
         writer = cascade(workload.query, sources).writeStream.format("parquet").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(place / "checkpoint"))
         query = writer.start(str(place / "answers"))
-        query.awaitTermination(None if math.isinf(seconds) else seconds)
+        query.awaitTermination(None if math.isinf(seconds) else math.ceil(seconds))
         reports = [json.loads(report.json) for report in query.recentProgress]
         query.stop()
         return reports
