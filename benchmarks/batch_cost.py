@@ -2,7 +2,7 @@
 
     python benchmarks/batch_cost.py [--rows 5000] [--batches 30]
 
-Every line is a process of its own. The first batches, and 20 seconds of the same query before, are warm-up.
+Every line is a process of its own. The first batches, and 40 seconds of the same query before, are warm-up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.variant:
-        outcome = run_ours(NETMON3, asked.folder, VARIANTS[asked.variant])
+        outcome = run_ours(NETMON3, asked.folder, conf=VARIANTS[asked.variant])
         print(statistics.median(batch.ms for batch in outcome.batches[FIRST_BATCHES:]))
         return
     with tempfile.TemporaryDirectory(prefix="watersmeet-batch-cost-") as folder:

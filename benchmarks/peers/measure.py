@@ -108,7 +108,7 @@ def measure(
 
 def run_ours(workload: Workload, engine: str, folder: Path, _cores: int, limit_s: float) -> Run:
     """Our engine in a process of its own, as `watersmeet bench` runs it."""
-    command = [sys.executable, "-m", "watersmeet.bench.child", engine, workload.name, str(folder)]
+    command = [sys.executable, "-m", "watersmeet.bench.child", engine, workload.name, str(folder), "0"]
     shutil.rmtree(folder / engine, ignore_errors=True)
     peak = _watch(command, folder / f"{engine}.out", limit_s)
     record = json.loads((folder / f"{engine}.json").read_text())

@@ -40,14 +40,15 @@ def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(
     jobs = Session(spark).start(case.file, checkpoint=case.checkpoint)
     follow(jobs, until=lambda: jobs[0].progress is not None)
     bad = tmp_path / "s1" / "0001.parquet"
-    pq.write_table(pa.table({"k": ["not", "numbers"], "v": [1, 2], "ts": [None, None]}), tmp_path / "draft")
+    undated = pa.nulls(2, pa.timestamp("us"))
+    pq.write_table(pa.table({"k": ["not", "numbers"], "v": [1, 2], "ts": undated}), tmp_path / "draft")
     os.utime(tmp_path / "draft", (1_000_001, 1_000_001))  # Spark passes over files much older than the newest
     (tmp_path / "draft").rename(bad)
     with pytest.raises(DataError) as failure:
         follow(jobs)
     assert str(failure.value) == (
-        f"file://{bad} does not match its declared schema: column k is declared bigint and the file holds "
-        "BINARY. Put one that does in its place, or take it away, then start again with the same "
+        f"{bad} does not match its declared schema: column k is declared bigint and the file holds "
+        "string. Put one that does in its place, or take it away, then start again with the same "
         "checkpoint: nothing is lost"
     )
     with pytest.raises(DataError, match=r"0001\.parquet does not match its declared schema: column k"):

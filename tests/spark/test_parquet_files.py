@@ -95,7 +95,7 @@ def test_names_are_found_whatever_their_case(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"x": ["text"]}, "column x is declared bigint, but the file holds string"),
+        ({"x": ["text"]}, "column x is declared bigint and the file holds string"),
         ({"x": [1], "X": [2], "y": [3]}, None),
         ({"X": [1], "x ": [2], "xX": [3]}, None),
     ],
@@ -120,11 +120,11 @@ def test_two_columns_that_differ_by_case_are_not_guessed_between(tmp_path: Path)
 
 
 def test_a_file_that_is_gone_or_broken_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.parquet was there when the batch was planned"):
+    with pytest.raises(DataError, match=r"none\.parquet has disappeared since it was listed"):
         _rows(tmp_path / "none.parquet", "bigint")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"not parquet at all")
-    with pytest.raises(DataError, match=r"broken\.parquet is not a parquet file that can be read"):
+    with pytest.raises(DataError, match=r"broken\.parquet is damaged or not of the declared format"):
         _rows(broken, "bigint")
 
 

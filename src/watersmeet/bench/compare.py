@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.bench.engines import WARM_UP, Batch, Outcome
+from watersmeet.bench.engines import WARM_UP, WARM_UP_S, Batch, Outcome
 from watersmeet.bench.workloads import WORKLOADS, Workload
 from watersmeet.errors import ConfigurationError, WatersmeetError
 
@@ -68,6 +68,7 @@ def compare(
     batch_rows: int,
     batches: int,
     engines: Sequence[str] = ENGINE_NAMES,
+    warm_up_s: float = WARM_UP_S,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Writes the data, runs the engines one after another, checks that their answers agree."""
@@ -79,7 +80,7 @@ def compare(
         outcomes = []
         for engine in engines:
             tell(f"{name}: {engine}")
-            outcomes.append(_run(engine, workload, folder, batch_rows))
+            outcomes.append(_run(engine, workload, folder, batch_rows, warm_up_s))
             shutil.rmtree(folder / WARM_UP, ignore_errors=True)
         _check_agreement(name, [outcome for outcome, _ in outcomes])
         return Comparison(name, batch_rows, batches, tuple(figures for _, figures in outcomes))
@@ -93,8 +94,11 @@ def _workload(name: str) -> Workload:
     return WORKLOADS[name]
 
 
-def _run(engine: str, workload: Workload, folder: Path, batch_rows: int) -> tuple[Outcome, Figures]:
-    command = [sys.executable, "-m", "watersmeet.bench.child", engine, workload.name, str(folder)]
+def _run(
+    engine: str, workload: Workload, folder: Path, batch_rows: int, warm_up_s: float
+) -> tuple[Outcome, Figures]:
+    child = [sys.executable, "-m", "watersmeet.bench.child"]
+    command = [*child, engine, workload.name, str(folder), str(warm_up_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         memory = _PeakMemory(process.pid)
         memory.start()

@@ -25,7 +25,7 @@ from watersmeet.spark.progress import OBSERVATION
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WARM_UP_S = 20
+WARM_UP_S = 40
 WARM_UP = "warm-up"  # a folder
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
@@ -50,7 +50,9 @@ class Outcome:
     digest: int  # of the bag of answers, the same for equal bags
 
 
-def run_ours(workload: Workload, folder: Path, conf: Mapping[str, str] | None = None) -> Outcome:
+def run_ours(
+    workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
+) -> Outcome:
     """Our engine, the way people run it: a pipeline file over what is there."""
     session = _session("ours", folder, ROCKSDB, conf)
 
@@ -64,20 +66,20 @@ def run_ours(workload: Workload, folder: Path, conf: Mapping[str, str] | None = 
         session.stop(jobs)
         return jobs[0].reports
 
-    reports = _warmed_up(run, folder, "ours")
+    reports = _warmed_up(run, folder, "ours", warm_up_s)
     session.spark.stop()
     return _outcome("ours", reports, folder)
 
 
-def run_cascade(workload: Workload, folder: Path) -> Outcome:
-    return _run_cascade("cascade", workload, folder, IN_MEMORY)
+def run_cascade(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
+    return _run_cascade("cascade", workload, folder, warm_up_s, IN_MEMORY)
 
 
-def run_cascade_rocksdb(workload: Workload, folder: Path) -> Outcome:
-    return _run_cascade("cascade-rocksdb", workload, folder, ROCKSDB)
+def run_cascade_rocksdb(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
+    return _run_cascade("cascade-rocksdb", workload, folder, warm_up_s, ROCKSDB)
 
 
-def run_duckdb(workload: Workload, folder: Path) -> Outcome:
+def run_duckdb(workload: Workload, folder: Path, _: float = 0) -> Outcome:
     """The floor: the same answers over all files at once, by a batch engine on the same cores."""
     import duckdb
 
@@ -93,7 +95,7 @@ def run_duckdb(workload: Workload, folder: Path) -> Outcome:
     return Outcome("duckdb", (Batch(rows, ms),), answers, digest)
 
 
-ENGINES: Mapping[str, Callable[[Workload, Path], Outcome]] = {
+ENGINES: Mapping[str, Callable[[Workload, Path, float], Outcome]] = {
     "ours": run_ours,
     "cascade": run_cascade,
     "cascade-rocksdb": run_cascade_rocksdb,
@@ -106,7 +108,7 @@ def _session(engine: str, folder: Path, provider: str, conf: Mapping[str, str] |
     return Session(conf={**settings, **(conf or {})}, log=folder / f"{engine}.log")
 
 
-def _run_cascade(engine: str, workload: Workload, folder: Path, provider: str) -> Outcome:
+def _run_cascade(engine: str, workload: Workload, folder: Path, warm_up_s: float, provider: str) -> Outcome:
     """Spark's own joins, with the same session settings, the same files a batch, the same sink."""
     session = _session(engine, folder, provider)
     sources: dict[str, DataFrame] = {}
@@ -124,16 +126,16 @@ def _run_cascade(engine: str, workload: Workload, folder: Path, provider: str) -
         query.stop()
         return reports
 
-    reports = _warmed_up(run, folder, engine)
+    reports = _warmed_up(run, folder, engine, warm_up_s)
     session.spark.stop()
     return _outcome(engine, reports, folder)
 
 
 def _warmed_up(
-    run: Callable[[Path, float], list[dict[str, Any]]], folder: Path, engine: str
+    run: Callable[[Path, float], list[dict[str, Any]]], folder: Path, engine: str, warm_up_s: float
 ) -> list[dict[str, Any]]:
     """Runs the query again and again until the engine is warm, then once to be measured."""
-    deadline = time.monotonic() + WARM_UP_S
+    deadline = time.monotonic() + warm_up_s
     for number in itertools.count():
         left = deadline - time.monotonic()
         if left <= 0:

@@ -11,6 +11,8 @@ from rich.console import Console
 from watersmeet.cli.messages import tell
 from watersmeet.errors import ConfigurationError
 
+QUICK_WARM_UP_S = 10
+
 
 def bench_command(
     workloads: Annotated[
@@ -23,6 +25,12 @@ def bench_command(
     engines: Annotated[
         str, typer.Option(help="Which engines, separated by commas.")
     ] = "ours,cascade,cascade-rocksdb,duckdb",
+    warm_up: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds each engine runs before it is measured [default: 40, with --quick 10].", min=0
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="netmon3 alone, at 50,000 rows a batch, in a few minutes.")
     ] = False,
@@ -34,6 +42,7 @@ def bench_command(
 ) -> None:
     """Compare throughput, batch times and memory; the engines' answers are compared too."""
     from watersmeet.bench.compare import ENGINE_NAMES, SWEEP, compare
+    from watersmeet.bench.engines import WARM_UP_S
     from watersmeet.bench.report import as_table, write
     from watersmeet.bench.workloads import WORKLOADS
 
@@ -43,10 +52,13 @@ def bench_command(
         raise ConfigurationError(f"there is no engine {unknown[0]}; there are {', '.join(ENGINE_NAMES)}")
     names = workloads or (["netmon3"] if quick else list(WORKLOADS))
     sizes = batch_rows or ([50_000] if quick else list(SWEEP))
+    warm_up_s = warm_up if warm_up is not None else (QUICK_WARM_UP_S if quick else WARM_UP_S)
     console, comparisons = Console(), []
     for name in names:
         for size in sizes:
-            comparison = compare(name, batch_rows=size, batches=batches, engines=chosen, tell=tell)
+            comparison = compare(
+                name, batch_rows=size, batches=batches, engines=chosen, warm_up_s=warm_up_s, tell=tell
+            )
             comparisons.append(comparison)
             console.print(as_table(comparison))
     data, picture = write(comparisons, out)

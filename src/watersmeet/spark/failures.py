@@ -50,7 +50,7 @@ FAILURES = (
         "Put the file back from a copy, or start anew with another checkpoint",
     ),
     Failure(
-        r"Failed to read log file (?P<file>\S+?)\. ",
+        r"(?:Failed to read log file|Checksum error:) (?P<file>\S+?)(?:\.)? ",
         "the checkpoint is damaged: {file} cannot be read. Put it back from a copy, "
         "or start anew with another checkpoint",
     ),

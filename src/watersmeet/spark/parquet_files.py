@@ -25,6 +25,7 @@ from watersmeet.errors import DataError
 from watersmeet.query import Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.connectors import local_path, refusals_named, resolve
+from watersmeet.spark.failures import RESUME
 from watersmeet.spark.pack import NOW, Pack
 from watersmeet.spark.parquet_schema import fits
 
@@ -119,10 +120,16 @@ def _read(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> Iter
                     names.append(NOW)
                 yield pa.RecordBatch.from_arrays(arrays, names)
     except FileNotFoundError:
-        raise DataError(f"{path} was there when the batch was planned, and is gone") from None
+        raise DataError(
+            f"{path} has disappeared since it was listed. Put it back, {RESUME}; "
+            "files of a source must stay until they are read"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         reason = str(error).split("\n")[0]
-        raise DataError(f"{path} is not a parquet file that can be read: {reason}") from None
+        raise DataError(
+            f"{path} is damaged or not of the declared format ({reason}). Take it away or put a whole one in "
+            f"its place, {RESUME}"
+        ) from None
 
 
 def _held(path: str, schema: pa.Schema, column: FileColumn) -> str | None:
@@ -137,7 +144,8 @@ def _held(path: str, schema: pa.Schema, column: FileColumn) -> str | None:
     held = schema.field(names[0]).type
     if not fits(held, arrow_type(column.type)):
         raise DataError(
-            f"{path}: column {column.column} is declared {column.type}, but the file holds {held}"
+            f"{path} does not match its declared schema: column {column.column} is declared {column.type} "
+            f"and the file holds {held}. Put one that does in its place, or take it away, {RESUME}"
         )
     return str(names[0])
 
