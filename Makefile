@@ -44,12 +44,17 @@ bench-peers: setup
 	@$(MAKE) --no-print-directory -C benchmarks/peers environments PYTHON=$(PYTHON)
 	$(BIN)/python -m benchmarks.peers.compare $(PEERS)
 
-# Every figure of the papers into figures/, at full size, and docs/figures.md; SIZE=--quick for small ones.
+# Every figure of the papers, at full size, and the pages that show them; SIZE=--quick for small ones.
+WAN := pmjoin|semijoin
 figures: setup
-	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1); do \
+	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1 | grep -vE '$(WAN)'); do \
 	  $(BIN)/watersmeet lab figure $$name $(SIZE) --out figures || exit 1; \
 	done
 	@$(BIN)/watersmeet lab page figures $(SIZE) --pictures --out docs/figures.md
+	@for name in $$($(BIN)/watersmeet lab list | cut -d' ' -f1 | grep -E '$(WAN)'); do \
+	  $(BIN)/watersmeet lab figure $$name $(SIZE) --out figures/wan || exit 1; \
+	done
+	@$(BIN)/watersmeet lab page figures/wan $(SIZE) --pictures --out docs/wan-figures.md
 
 lock: setup
 	$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml

@@ -130,7 +130,7 @@ def test_pictures_are_copied_beside_the_page_and_shown(folder: Path, tmp_path: P
     result = runner.invoke(lab_commands, ["page", str(folder), "--pictures", "--out", str(out)])
     assert result.exit_code == 0
     assert "![rjoin-2](page/rjoin-2.svg)" in out.read_text()
-    assert "lab page figures --pictures --out docs/figures.md" in out.read_text()
+    assert "lab page figures --pictures --out docs/page.md" in out.read_text()
     assert (tmp_path / "docs/page/rjoin-2.svg").read_text() == (folder / "rjoin-2.svg").read_text()
     (folder / "rjoin-2.svg").unlink()
     for options, problem in ((["--out", str(out)], "rjoin-2.svg is missing"), ([], "goes with --out")):

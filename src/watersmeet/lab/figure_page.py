@@ -76,7 +76,7 @@ def figure_page(
             "recorded. The commands:"
         ),
         "",
-        *(f"    {command}" for command in commands(figures, folder, quick, pictures is not None)),
+        *(f"    {command}" for command in commands(figures, folder, quick, pictures)),
         "",
         "| figure | shows | claims that hold |",
         "| --- | --- | --- |",
@@ -94,9 +94,9 @@ def figure_page(
 
 
 def commands(
-    figures: Sequence[Mapping[str, Any]], folder: str, quick: bool, pictures: bool = False
+    figures: Sequence[Mapping[str, Any]], folder: str, quick: bool, pictures: str | None = None
 ) -> list[str]:
-    """What to type to make the page again."""
+    """What to type to make the page again; its pictures are in a folder of the page's name."""
     small = " --quick" if quick else ""
     made = []
     for figure in figures:
@@ -104,7 +104,7 @@ def commands(
         chosen = f" --seed {seed}" if seed else ""
         made.append(f"watersmeet lab figure {figure['figure']}{small}{chosen} --out {folder}")
     drawn = " --pictures" if pictures else ""
-    return [*made, f"watersmeet lab page {folder}{small}{drawn} --out docs/figures.md"]
+    return [*made, f"watersmeet lab page {folder}{small}{drawn} --out docs/{pictures or 'figures'}.md"]
 
 
 def copy_pictures(figures: Sequence[Mapping[str, Any]], folder: Path, to: Path) -> None:
