@@ -13,35 +13,27 @@ multiplies the per-tuple costs, which the paper does not print.
 from __future__ import annotations
 
 import argparse
-import itertools
 import random
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from watersmeet.lab.semijoin_queries import (
+    ATTRIBUTES,
+    RATES_PER_S,
+    SELECTIVITY_FACTORS,
+    STREAMS,
+    TOPOLOGIES,
+    WINDOWS_MS,
+    StreamParameters,
+    site_stream,
+)
+from watersmeet.lab.semijoin_streams import topology_graph
 from watersmeet.plan.semijoin import optimize_semijoin
 from watersmeet.plan.semijoin_cost import ProcessingCosts
-from watersmeet.plan.semijoin_model import SemijoinModel, SiteStream
+from watersmeet.plan.semijoin_model import SemijoinModel
 from watersmeet.plan.semijoin_plan import Ordering
-from watersmeet.query import Attribute, AttributeClass, JoinGraph, column_expr
-
-STREAMS = ("S1", "S2", "S3", "S4")
-ATTRIBUTE_BYTES = 5.0  # a tuple of 250 attributes has 1250 bytes (section 5.3.1)
-
-# Table 2
-ATTRIBUTES = (10, 50, 100, 150, 200)
-SELECTIVITY_FACTORS = (0.02, 0.04, 0.06, 0.08, 0.1)
-RATES_PER_S = (10, 50, 100, 150, 200)
-WINDOWS_MS = (400, 800, 1200, 1600, 2000)
-
-TOPOLOGIES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "star": tuple((STREAMS[0], other) for other in STREAMS[1:]),
-    "chain": tuple(itertools.pairwise(STREAMS)),
-    "cycle": (*itertools.pairwise(STREAMS), (STREAMS[-1], STREAMS[0])),
-    "fully-connected": tuple(itertools.combinations(STREAMS, 2)),
-    "fully-connected, one attribute": (STREAMS,),
-}
+from watersmeet.query import JoinGraph
 
 
 @dataclass(frozen=True)
@@ -65,17 +57,6 @@ TABLE_3 = {
 }
 
 
-def topology_graph(edges: Sequence[Sequence[str]], aliases: Sequence[str] = STREAMS) -> JoinGraph:
-    """A join graph with one attribute class per edge."""
-    return JoinGraph(
-        tuple(aliases),
-        tuple(
-            AttributeClass(tuple(Attribute(alias, column_expr(alias, f"a{n}")) for alias in edge))
-            for n, edge in enumerate(edges)
-        ),
-    )
-
-
 def scaled_costs(factor: float) -> ProcessingCosts:
     """The default per-tuple costs times a factor."""
     usual = ProcessingCosts()
@@ -88,20 +69,9 @@ def random_model(graph: JoinGraph, rng: random.Random, costs: ProcessingCosts | 
     """A query over `graph`, every stream at its own site with parameters drawn from Table 2."""
     streams = []
     for alias in graph.aliases:
-        rate = rng.choice(RATES_PER_S)
-        values = 1 / rng.choice(SELECTIVITY_FACTORS)
-        classes = graph.classes_of(alias)
-        streams.append(
-            SiteStream(
-                alias,
-                site=f"N{alias[1:]}",
-                rate_per_s=rate,
-                window_tuples=rate * rng.choice(WINDOWS_MS) / 1000,
-                tuple_bytes=rng.choice(ATTRIBUTES) * ATTRIBUTE_BYTES,
-                distinct=dict.fromkeys(classes, values),
-                key_bytes=dict.fromkeys(classes, ATTRIBUTE_BYTES),
-            )
-        )
+        rate, factor = rng.choice(RATES_PER_S), rng.choice(SELECTIVITY_FACTORS)
+        window_ms, attributes = rng.choice(WINDOWS_MS), rng.choice(ATTRIBUTES)
+        streams.append(site_stream(graph, alias, StreamParameters(attributes, factor, rate, window_ms)))
     return SemijoinModel(graph, tuple(streams), costs=costs or ProcessingCosts())
 
 
@@ -110,7 +80,7 @@ def ratios(
 ) -> list[float]:
     """Greedy cost over exhaustive cost, for random queries of one topology."""
     rng = random.Random(f"{topology} {seed}")
-    graph = topology_graph(TOPOLOGIES[topology])
+    graph = topology_graph(TOPOLOGIES[topology], STREAMS)
     found = []
     for _ in range(queries):
         model = random_model(graph, rng, scaled_costs(processing))

@@ -25,7 +25,7 @@ import duckdb
 from benchmarks.peers.data import MARK, job_of
 
 from watersmeet.bench.compare import tree_memory
-from watersmeet.bench.engines import _digest
+from watersmeet.bench.engines import digest_answers
 from watersmeet.bench.workloads import Workload
 
 HERE = Path(__file__).parent
@@ -150,7 +150,7 @@ def digest_of(workload: Workload, out: Path) -> tuple[int, int]:
         sql = f"{select} FROM read_parquet({[str(file) for file in files]})"
     target = out.parent / f"{out.name}.parquet"
     duckdb.connect().execute(f"COPY ({sql}) TO '{target}' (FORMAT parquet)")
-    return _digest(out.parent, str(target))
+    return digest_answers(out.parent, str(target))
 
 
 def _watch(command: list[str], log: Path, limit_s: float, settings: dict[str, str] | None = None) -> int:

@@ -17,7 +17,7 @@ from watersmeet.errors import DataError
 from watersmeet.query import Column, Connector, Stream
 from watersmeet.session import Session
 from watersmeet.spark.job import RunOptions
-from watersmeet.spark.parquet_files import DIRECT, FileColumn, _read, file_names
+from watersmeet.spark.parquet_files import DIRECT, FileColumn, file_names, read_rows
 
 TIME = dt.datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
 PLAIN = QUERIES["plain"].replace(" AND a.v <= c.v", "")
@@ -44,7 +44,7 @@ HELD = {
 
 def _rows(path: Path, type_: str, name: str = "x") -> list[Any]:
     """A column as the packing task reads it."""
-    parts = list(_read(f"file:{path}", (FileColumn("out", name, type_),), None))
+    parts = list(read_rows(f"file:{path}", (FileColumn("out", name, type_),), None))
     return [value for part in parts for value in part.column("out").to_pylist()]
 
 

@@ -91,7 +91,7 @@ def run_duckdb(workload: Workload, folder: Path, _: float = 0) -> Outcome:
     ms = int(1000 * (time.perf_counter() - start))
     sources = " UNION ALL ".join(f"SELECT ts FROM '{folder}/{s.name}/*.parquet'" for s in workload.streams)
     rows = connection.execute(f"SELECT count(*) FROM ({sources})").fetchall()[0][0]
-    answers, digest = _digest(folder, str(target))
+    answers, digest = digest_answers(folder, str(target))
     return Outcome("duckdb", (Batch(rows, ms),), answers, digest)
 
 
@@ -145,7 +145,7 @@ def _warmed_up(
 
 
 def _outcome(engine: str, reports: Sequence[dict[str, Any]], folder: Path) -> Outcome:
-    answers, digest = _digest(folder, f"{folder}/{engine}/answers/*.parquet")
+    answers, digest = digest_answers(folder, f"{folder}/{engine}/answers/*.parquet")
     batches = (_batch(report) for report in reports)
     return Outcome(engine, tuple(batch for batch in batches if batch.rows), answers, digest)
 
@@ -180,7 +180,7 @@ def _duckdb_sql(workload: Workload, folder: Path) -> str:
     return f"SELECT {select}, greatest({latest}) AS answer_time FROM {froms} WHERE {' AND '.join(conditions)}"
 
 
-def _digest(folder: Path, files: str) -> tuple[int, int]:
+def digest_answers(folder: Path, files: str) -> tuple[int, int]:
     """How many answers, and a sum of their hashes: equal bags give equal sums, in any order."""
     import duckdb
 

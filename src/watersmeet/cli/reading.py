@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from watersmeet.cli.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
-from watersmeet.query import Connector, Pipeline, Query
+from watersmeet.query import Connector, Pipeline, Query, Stream
 from watersmeet.session import Session, read_text, statistics_beside
 from watersmeet.spark.failures import first_line
 from watersmeet.spark.packages import add_packages
@@ -37,14 +37,17 @@ def read_pipeline(file: Path, master: str) -> Pipeline:
 
 def sources_of(file: Path) -> tuple[Connector, ...]:
     """The sources a pipeline file declares."""
-    streams = parse_statements(read_text(file), str(file)).streams
-    return tuple(stream.source for stream in streams if stream.source is not None)
+    return _sources(parse_statements(read_text(file), str(file)).streams)
 
 
 def connectors_of(file: Path) -> tuple[Connector, ...]:
     """The sources and sinks a pipeline file declares."""
-    sinks = parse_statements(read_text(file), str(file)).sinks
-    return (*sources_of(file), *(sink.connector for sink in sinks))
+    declared = parse_statements(read_text(file), str(file))
+    return (*_sources(declared.streams), *(sink.connector for sink in declared.sinks))
+
+
+def _sources(streams: Iterable[Stream]) -> tuple[Connector, ...]:
+    return tuple(stream.source for stream in streams if stream.source is not None)
 
 
 def _with_queries(file: Path, pipeline: Pipeline) -> Pipeline:

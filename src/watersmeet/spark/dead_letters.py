@@ -12,12 +12,10 @@ answer_id, stream, reason, topic, partition, offset, timestamp, key, value.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -28,7 +26,7 @@ from watersmeet.spark.answer_ids import ANSWER_ID
 from watersmeet.spark.connectors import refusals_named
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.folder import Folder
-from watersmeet.spark.job import RunOptions
+from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.kafka_options import DEAD_LETTERS
 from watersmeet.spark.kafka_source import RAW, REASON, read_messages
 from watersmeet.spark.progress import Progress
@@ -48,7 +46,6 @@ class DeadLetters:
     checkpoint: str
     base: Path
     options: RunOptions
-    progress: Progress | None = None
     _query: StreamingQuery | None = None
 
     @property
@@ -86,11 +83,7 @@ class DeadLetters:
         return self._query is not None and self._query.isActive
 
     def stop(self) -> None:
-        if self._query is not None:
-            try:
-                self._query.stop()
-            except PySparkException as error:
-                raise explain_failure(error) from None
+        stop_query(self._query)
 
     def _letters(self, stream: Stream) -> DataFrame:
         assert stream.source is not None
@@ -153,13 +146,9 @@ def _plan(
         raise ConfigurationError(
             f"stream {streams[0].name}: {DEAD_LETTERS} = '{name}' names no sink; there are: {known}"
         )
-    if _is_used(sink, pipeline.queries):
+    if any((query.sink or "").lower() == sink.name.lower() for query in pipeline.queries):
         raise ConfigurationError(
             f"sink {sink.name} takes answers, so it cannot take dead letters: declare another one for them"
         )
     where = f"{root}/dead-letters-{sink.name}"
     return DeadLetters(spark, sink, tuple(streams), where, base, options)
-
-
-def _is_used(sink: Sink, queries: Iterable[object]) -> bool:
-    return any((getattr(query, "sink", None) or "").lower() == sink.name.lower() for query in queries)

@@ -118,8 +118,13 @@ class Job:
 
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""
-        if self._query is not None:
-            try:
-                self._query.stop()
-            except PySparkException as error:
-                raise explain_failure(error) from None
+        stop_query(self._query)
+
+
+def stop_query(query: StreamingQuery | None) -> None:
+    """Stops a query if it was started; what goes wrong is put in plain words."""
+    if query is not None:
+        try:
+            query.stop()
+        except PySparkException as error:
+            raise explain_failure(error) from None

@@ -98,10 +98,10 @@ class PackFiles:
                 named.setdefault(row[INPUT], []).append((row[PATH], row.get(NOW)))
         for number, files in named.items():
             pack, columns = self.inputs[number]
-            yield from pack(part for path, now in files for part in _read(path, columns, now))
+            yield from pack(part for path, now in files for part in read_rows(path, columns, now))
 
 
-def _read(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> Iterator[pa.RecordBatch]:
+def read_rows(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> Iterator[pa.RecordBatch]:
     """The rows of a file as a pack takes them."""
     path = "/" + uri.removeprefix("file:").lstrip("/")
     try:
