@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
 from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.ranker import Places, Ranker
 from watersmeet.kernel.watermark import Marks, Patience, Watermark, patience_of
@@ -71,12 +72,13 @@ class JoinBucket:
         marks: Marks,
         places: Mapping[str, Places] | None = None,
         watermark: int | None = None,
+        fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         """Answers of a micro-batch; behind a `RankBucket` the watermark and the places are given."""
         now = self.watermark.advance(marks)
         if watermark is not None:
             now = self.watermark.now = max(self.watermark.now, watermark)
-        for answers in self.join.step(new, now, places):
+        for answers in self.join.step(new, now, places, fetch):
             if self.held is None:
                 yield answers
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -28,7 +28,9 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
+from watersmeet.spark.late_columns import LateColumns
 from watersmeet.spark.metrics import StageMetrics, stage_frame
+from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.state_log import Head, StateLog
 from watersmeet.spark.wire import (
     END_OF_INPUT,
@@ -58,6 +60,7 @@ class StagePlan:
     grid: Grid
     labels: tuple[int, ...]
     fingerprint: str
+    late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
 
 
 class BucketStage(StatefulProcessor):
@@ -131,13 +134,14 @@ class JoinStage(BucketStage):
         self, bucket: JoinBucket, number: int, rows: list[WireRow], started: float
     ) -> Iterator[pd.DataFrame]:
         metrics = StageMetrics.named(self.plan.bucket.layout, self.plan.streams)
-        new, marks = read_batch(self.plan, rows)
+        late = LateColumns(self.plan.late)
+        new, marks = read_batch(self.plan, rows, late)
         places = read_places(self.plan, rows)
         watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
         kernel_s, answers = 0.0, 0
         blobs: list[bytes] = []
         before = time.perf_counter()
-        for table in bucket.step(new, marks, places, max(watermarks, default=None)):
+        for table in bucket.step(new, marks, places, max(watermarks, default=None), late):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
             blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
@@ -194,19 +198,24 @@ class RankStage(BucketStage):
         yield to_pandas([WireRow(label, WATERMARK, max_ts=ranked.watermark) for label in self._next_labels])
 
 
-def read_batch(plan: StagePlan, rows: list[WireRow]) -> tuple[dict[str, pa.RecordBatch], Marks]:
+def read_batch(
+    plan: StagePlan, rows: list[WireRow], late: LateColumns | None = None
+) -> tuple[dict[str, pa.RecordBatch], Marks]:
     """The tuples of a micro-batch by alias, and its marks of progress."""
     parts: dict[str, list[pa.RecordBatch]] = {}
     max_ts: dict[str, int] = {}
     for row in rows:
         if row.input >= 0:
             if row.chunk:
-                parts.setdefault(plan.bucket.layout.inputs[row.input].alias, []).append(decode(row.chunk))
+                item = plan.bucket.layout.inputs[row.input]
+                parts.setdefault(item.alias, []).append(decode(row.chunk))
             if row.max_ts != UNKNOWN:
                 stream = plan.streams[row.input]
                 max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))
     times = [row.now_us for row in rows if row.now_us != UNKNOWN]
     is_end = any(row.input == END_OF_INPUT for row in rows)
+    if late is not None:
+        parts = {alias: late.admit(plan.bucket.layout.of(alias), batches) for alias, batches in parts.items()}
     new = {
         alias: batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         for alias, batches in parts.items()
