@@ -16,6 +16,7 @@ from watersmeet.kernel.layout import (
     key_column,
     lay_out,
 )
+from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.routing import Grid, route
 from watersmeet.kernel.watermark import Marks, Patience, Watermark
@@ -42,7 +43,9 @@ __all__ = [
     "PersistedChunk",
     "Places",
     "RankBucket",
+    "Shed",
     "Snapshot",
+    "StateLimit",
     "Watermark",
     "key_column",
     "lay_out",

@@ -43,6 +43,17 @@ class StepCounts:
     late: dict[str, int] = field(default_factory=dict)
     probes: int = 0
     answers: int = 0
+    shed: dict[str, int] = field(default_factory=dict)
+    missed: float = 0.0  # answers, as estimated, for want of tuples shed
+
+    def add(self, other: StepCounts) -> None:
+        """Counts another step in."""
+        for own, theirs in ((self.late, other.late), (self.shed, other.shed)):
+            for alias, count in theirs.items():
+                own[alias] = own.get(alias, 0) + count
+        self.probes += other.probes
+        self.answers += other.answers
+        self.missed += other.missed
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,8 @@ class MultiwayJoin:
         self.layout = layout
         self.watermark = BEGINNING
         self.counts = StepCounts()
+        self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
+        self.block_partials = BLOCK_PARTIALS
         self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
         self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
@@ -96,7 +109,7 @@ class MultiwayJoin:
         }
         for alias, known in places.items():
             self.stores[alias].settle_places(known.first, known.ts)
-        ready = self._release(added, max(watermark, self.watermark))
+        ready = self.arrived = self._release(added, max(watermark, self.watermark))
         for cell in self._cells(ready):
             for head in self.stores:
                 arrivals = cell.get(head)
@@ -154,6 +167,22 @@ class MultiwayJoin:
     @property
     def index_bytes(self) -> int:
         return sum(store.index_bytes for store in self.stores.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory taken by payload and indexes, without the room that indexes have to grow into."""
+        return self.payload_bytes + sum(store.used_index_bytes for store in self.stores.values())
+
+    def replace_chunks(self, alias: str, chunks: Iterable[PersistedChunk]) -> None:
+        """Holds exactly these chunks of an input, as if it had been restored from them."""
+        layout, newest = self.layout.of(alias), self.stores[alias].newest_place
+        next_chunk = self.stores[alias].next_chunk
+        self.stores[alias] = TupleStore(layout)  # before the new indexes are built: not both at once
+        self.stores[alias].newest_place = newest
+        self._pending[alias] = []
+        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+            self._settle_restored(alias, self._keep(alias, chunk.batch, chunk.number))
+        self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
 
     @property
     def chunk_count(self) -> int:
@@ -241,9 +270,12 @@ class MultiwayJoin:
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         sequence = self.order.sequence(head)
-        block = max(1024, int(BLOCK_PARTIALS / self.order.expected_fanout(head, sequence)))
-        for start in range(0, len(arrivals), block):
-            part = arrivals if block >= len(arrivals) else arrivals.pick(np.s_[start : start + block])
+        start = 0
+        while start < len(arrivals):
+            block = self._block_rows(head, sequence)
+            whole = start == 0 and block >= len(arrivals)
+            part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
+            start += block
             partials = _Partials({head: part.rows}, part.ts, part.ends, part.hashes)
             for number, probe in enumerate(sequence):
                 later = {cls for other in sequence[number + 1 :] for cls in other.classes}
@@ -255,6 +287,11 @@ class MultiwayJoin:
                 if answers.num_rows:
                     self.counts.answers += answers.num_rows
                     yield answers
+
+    def _block_rows(self, head: str, sequence: tuple[Probe, ...]) -> int:
+        """How many tuples of a head to join at once, by what the blocks before have met."""
+        least = min(1024, self.block_partials >> 8)
+        return max(least, int(self.block_partials / self.order.expected_fanout(head, sequence)))
 
     def _extend(self, head: str, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
         """Every partial combination with every match of one more input."""

@@ -108,6 +108,10 @@ class TupleStore:
     def index_bytes(self) -> int:
         return sum(piece.nbytes for piece in self._slices.values())
 
+    @property
+    def used_index_bytes(self) -> int:
+        return sum(piece.used_bytes for piece in self._slices.values())
+
     def add_chunk(
         self, batch: pa.RecordBatch, ts: Longs, last_place: int, number: int | None = None
     ) -> Chunk:
