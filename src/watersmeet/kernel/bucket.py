@@ -45,15 +45,16 @@ class BucketPlan:
         return any(item.window.counts_rows for item in self.layout.inputs)
 
 
-def plan_bucket(query: Query) -> BucketPlan:
-    """What the buckets of a query must know."""
+def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
+    """What the buckets of a query must know; `limit` is of one bucket."""
     order_by = {
         item.alias: tuple(c.name for c in item.stream.columns if c.name != item.stream.event_time)
         for item in query.inputs
         if item.window.counts_rows
     }
     every = query.aggregate.emit_every_us if query.aggregate else None
-    return BucketPlan(lay_out(query), patience_of(query), order_by, query.distinct and every is None, every)
+    delays = query.distinct and every is None
+    return BucketPlan(lay_out(query), patience_of(query), order_by, delays, every, limit=limit)
 
 
 class JoinBucket:
@@ -241,8 +242,8 @@ class RankBucket:
 class Bucket:
     """A query over all of its streams' tuples, in one process."""
 
-    def __init__(self, query: Query) -> None:
-        plan = plan_bucket(query)
+    def __init__(self, query: Query, limit: StateLimit | None = None) -> None:
+        plan = plan_bucket(query, limit)
         self.query = query
         self.ranks = RankBucket(plan) if plan.is_ranked else None
         self.joins = JoinBucket(plan)

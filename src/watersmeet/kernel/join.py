@@ -213,7 +213,7 @@ class MultiwayJoin:
         store, layout = self.stores[alias], self.layout.of(alias)
         ts = np.array(batch.column(TS), np.int64)
         places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
-        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places[-1]), number)
+        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places.max()), number)
         rows = np.arange(chunk.start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
         return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)

@@ -48,7 +48,7 @@ Shares = tuple[tuple[int, ...], np.uint64, npt.NDArray[np.int64]]  # classes, ma
 
 @dataclass(frozen=True)
 class _Rows:
-    """All rows an input holds, in the order of its chunks' numbers."""
+    """All rows an input holds, chunk after chunk in the order of their first event times."""
 
     layout: InputLayout
     chunks: tuple[Chunk, ...]
@@ -137,7 +137,7 @@ def split_evenly(needs: Mapping[str, float], total: float) -> dict[str, float]:
 
 def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
     store, layout = join.stores[alias], join.layout.of(alias)
-    chunks = tuple(sorted(store.chunks, key=lambda chunk: chunk.number))
+    chunks = tuple(sorted(store.chunks, key=lambda chunk: (chunk.min_ts, chunk.number)))
     sizes = np.array([chunk.batch.num_rows for chunk in chunks])
     index_bytes = store.used_index_bytes / max(1, store.indexed_rows)
     row_bytes = [chunk.batch.nbytes / chunk.batch.num_rows + index_bytes for chunk in chunks]

@@ -245,7 +245,7 @@ class Slice:
         if self._places is not None and self._ends is not None and places is not None:
             self._places.put(start, places)
             self._ends.put(start, ends)
-            self.last_place = max(self.last_place, int(places[-1]))
+            self.last_place = max(self.last_place, int(places.max()))
         self.count += len(ts)
         self.low_ts = min(self.low_ts, int(ts.min()))
         self.high_end = max(self.high_end, int(ends.max()))
