@@ -79,6 +79,6 @@ class LimitedJoin:
         if held is not None and self.limit.shed is not Shed.NONE and beside > HELD_SHARE * self.limit.nbytes:
             self.join.counts.missed += held.thin(int(SHED_TO * HELD_SHARE * self.limit.nbytes))
             beside = held.nbytes
-        for alias, loss in bring_under(self.join, self.limit, beside).items():
-            self.join.counts.shed[alias] = len(loss.positions)
-            self.survival.ledgers[alias].shed(loss)
+        for alias, positions in bring_under(self.join, self.limit, beside).items():
+            self.join.counts.shed[alias] = len(positions)
+            self.survival.ledgers[alias].shed(positions)

@@ -33,7 +33,6 @@ from watersmeet.kernel.layout import PLACE, TS, InputLayout
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.slice import Longs, ends_from_ts, successors
 from watersmeet.kernel.store import Chunk
-from watersmeet.kernel.survival import Loss
 from watersmeet.query import WindowKind
 
 SHED_TO = 0.85  # of the limit; the rest is room until the next time
@@ -71,33 +70,27 @@ class _Rows:
         return combine_hashes([np.concatenate(parts) for parts in keys])
 
 
-def bring_under(join: MultiwayJoin, limit: StateLimit, beside: int = 0) -> dict[str, Loss]:
-    """Removes tuples until a join and `beside` bytes take no more than the limit; tells which live ones."""
-    losses: dict[str, Loss] = {}
+def bring_under(join: MultiwayJoin, limit: StateLimit, beside: int = 0) -> dict[str, Longs]:
+    """Removes tuples until a join and `beside` bytes take no more than the limit.
+
+    Returns the event times (or places, under a ROWS window) of the live ones among them, by alias.
+    """
+    lost: dict[str, Longs] = {}
     goal = SHED_TO * limit.nbytes - beside
     for number in range(ROUNDS):
         if join.used_bytes + beside <= limit.nbytes or not join.live_rows:
             break
         if limit.shed is Shed.NONE and number:
             break
-        for alias, loss in _remove(join, limit, beside, goal, again=number > 0).items():
-            losses[alias] = loss if alias not in losses else _both(losses[alias], loss)
+        for alias, positions in _remove(join, limit, beside, goal, again=number > 0).items():
+            lost[alias] = np.concatenate([lost[alias], positions]) if alias in lost else positions
         goal *= 0.75  # what an index takes can be foreseen only roughly
-    return losses
-
-
-def _both(first: Loss, second: Loss) -> Loss:
-    """Two losses after another, the second's masses relative to what was live before the first."""
-    positions = np.concatenate([first.positions, second.positions])
-    if first.masses is None or second.masses is None:
-        return Loss(positions, first.of_rows)
-    worth = (first.of_rows - first.masses.sum()) / second.of_rows
-    return Loss(positions, first.of_rows, np.concatenate([first.masses, worth * second.masses]))
+    return lost
 
 
 def _remove(
     join: MultiwayJoin, limit: StateLimit, beside: int, goal: float, *, again: bool
-) -> dict[str, Loss]:
+) -> dict[str, Longs]:
     """One round: drops what is over, and as many live tuples as the goal asks for.
 
     Inputs are looked at one after another, so that what is known of each row is in memory for one only.
@@ -108,7 +101,7 @@ def _remove(
     spared = fits or limit.shed is Shed.NONE
     parts = live_bytes if spared else split_evenly(live_bytes, goal)
     counts = _count_keys(join, aliases) if limit.shed is Shed.LEAST and not spared else None
-    losses = {}
+    lost = {}
     for number, alias in enumerate(aliases):
         rows = _rows_of(join, alias)
         keep, matches = rows.live, None
@@ -116,10 +109,10 @@ def _remove(
             if counts is not None:
                 matches = _expected_matches(rows, counts)
             keep = _keep_highest(rows, _priority(limit.shed, number, rows, matches), parts[alias])
-        loss = _thin(join, rows, keep if again else _spare_chunks(rows, keep, parts[alias]), matches)
-        if len(loss.positions):
-            losses[alias] = loss
-    return losses
+        positions = _thin(join, rows, keep if again else _spare_chunks(rows, keep, parts[alias]))
+        if len(positions):
+            lost[alias] = positions
+    return lost
 
 
 def split_evenly(needs: Mapping[str, float], total: float) -> dict[str, float]:
@@ -235,18 +228,11 @@ def _spare_chunks(rows: _Rows, keep: Mask, nbytes: float) -> Mask:
     return spared if rows.nbytes[spared].sum(dtype=np.float64) <= nbytes * (1 + WORTH) else keep
 
 
-def _thin(join: MultiwayJoin, rows: _Rows, keep: Mask, matches: Floats | None) -> Loss:
-    """Replaces the chunks that lose rows; the live tuples lost."""
+def _thin(join: MultiwayJoin, rows: _Rows, keep: Mask) -> Longs:
+    """Replaces the chunks that lose rows; the times or places of the live tuples lost."""
     if not keep.all():
         join.replace_chunks(rows.layout.alias, _thinned(join, rows, keep))
-    lost = np.flatnonzero(rows.live & ~keep)
-    positions = (rows.ts if rows.places is None else rows.places)[lost]
-    live = int(np.count_nonzero(rows.live))
-    if matches is None:
-        return Loss(positions, live)
-    # A tuple shed for matching little takes as little of the matches with it.
-    mean = matches[rows.live].mean(dtype=np.float64)
-    return Loss(positions, live, matches[lost].astype(np.float64) / mean)
+    return (rows.ts if rows.places is None else rows.places)[rows.live & ~keep]
 
 
 def _thinned(join: MultiwayJoin, rows: _Rows, keep: Mask) -> list[PersistedChunk]:

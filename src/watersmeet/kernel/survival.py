@@ -11,9 +11,9 @@ missing: that is where we differ from the paper's product over all streams.
     two streams, a third of both windows kept: completeness 1/3, not 1/9
 
 Summed over the arrivals of a step this is the chance P that an answer due in it is found. If A answers were
-found, A / P were due. That takes matches to be as likely for tuples kept as for tuples shed, which holds for
-random shedding; where tuples are shed for matching little, a shed tuple counts as the share of the matches
-that was expected of it.
+found, A / P were due. That takes matches to be as likely for tuples kept as for tuples shed: so it is for
+random shedding, and under one window for the oldest. Where tuples are shed for matching little, more is found
+than this tells.
 """
 
 from __future__ import annotations
@@ -37,22 +37,13 @@ INSTANTS = 16  # arrivals of an input in a step are taken to come at this many i
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Live tuples of one input that were shed: their times (or places), and the matches each was worth."""
-
-    positions: Longs
-    of_rows: int  # how many were live
-    masses: Floats | None = None  # relative to the mean of these; None where all are alike
-
-
 @dataclass
 class Ledger:
     """Tuples of one input by event time, or by place under a ROWS window: how many came, how many went."""
 
     window: Window
     width: int
-    bins: dict[int, list[float]] = field(default_factory=dict)  # number of the bin -> [arrived, shed]
+    bins: dict[int, list[int]] = field(default_factory=dict)  # number of the bin -> [arrived, shed]
     newest_place: int = -1  # of the whole stream, under a ROWS window
 
     @classmethod
@@ -60,15 +51,10 @@ class Ledger:
         return cls(window, 0 if not window.is_bounded else max(1, window.size // BINS_PER_WINDOW))
 
     def arrive(self, positions: Longs) -> None:
-        self._add(positions, None, 0)
+        self._add(positions, 0)
 
-    def shed(self, loss: Loss) -> None:
-        """Takes tuples out, each as the matches it was worth."""
-        masses = np.ones(len(loss.positions))
-        if loss.masses is not None:
-            left = sum(came - gone for came, gone in self.bins.values())
-            masses = loss.masses * (left / loss.of_rows)
-        self._add(loss.positions, masses, 1)
+    def shed(self, positions: Longs) -> None:
+        self._add(positions, 1)
 
     @property
     def has_shed(self) -> bool:
@@ -104,29 +90,26 @@ class Ledger:
     def snapshot(self) -> dict[str, Any]:
         return {
             "width": self.width,
-            "bins": [[n, came, round(gone, 3)] for n, (came, gone) in sorted(self.bins.items())],
+            "bins": [[n, came, gone] for n, (came, gone) in sorted(self.bins.items())],
             "newest_place": self.newest_place,
         }
 
     @classmethod
     def restore(cls, window: Window, snapshot: Mapping[str, Any]) -> Ledger:
-        bins = {int(n): [float(came), float(gone)] for n, came, gone in snapshot["bins"]}
+        bins = {int(n): [came, gone] for n, came, gone in snapshot["bins"]}
         return cls(window, snapshot["width"], bins, snapshot["newest_place"])
 
-    def _add(self, positions: Longs, masses: Floats | None, part: int) -> None:
-        if not len(positions):
-            return
+    def _add(self, positions: Longs, part: int) -> None:
         owners = positions // self.width if self.width else np.zeros(len(positions), np.int64)
-        numbers, inverse = np.unique(owners, return_inverse=True)
-        for number, mass in zip(numbers, np.bincount(inverse, masses), strict=True):
-            self.bins.setdefault(int(number), [0.0, 0.0])[part] += float(mass)
+        for number, count in zip(*np.unique(owners, return_counts=True), strict=True):
+            self.bins.setdefault(int(number), [0, 0])[part] += int(count)
 
     def _coarsen(self) -> None:
         """Bins twice as wide."""
         self.width *= 2
-        wider: dict[int, list[float]] = {}
+        wider: dict[int, list[int]] = {}
         for number, (came, gone) in self.bins.items():
-            both = wider.setdefault(number // 2, [0.0, 0.0])
+            both = wider.setdefault(number // 2, [0, 0])
             both[0] += came
             both[1] += gone
         self.bins = wider
