@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +27,7 @@ from watersmeet.spark.sinks import write_stream
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST = 1024
+KEEP_EVERY_S = 30  # what the query tells is written to the checkpoint this often, and at the end
 
 # How many times smaller batches are to be -> the sources, and names of files for those read directly.
 ReadSources = Callable[[int], tuple[Mapping[str, DataFrame], Mapping[str, DataFrame]]]
@@ -61,6 +64,7 @@ class Job:
     read_sources: ReadSources | None = None  # how to read them with smaller batches
     _smaller: int = 1  # how many times
     _has_warned: bool = False
+    _kept_at: float = 0.0
     _query: StreamingQuery | None = None
     _seen: set[tuple[str, int]] = field(default_factory=set)
     _untold: list[Progress] = field(default_factory=list)
@@ -99,16 +103,23 @@ class Job:
             raise explain_failure(failure)
         if fresh and self.options.limit is not None and self.options.limit.shed is Shed.NONE:
             fresh[-1] = self.progress = replace(fresh[-1], notice=self._press_back(self.options.limit, fresh))
+        if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._keep_progress()
         return fresh
+
+    def _keep_progress(self) -> None:
+        if self.progress is not None:
+            self._kept_at = time.monotonic()
+            # Nothing depends on it: neither a full disk nor a JVM that has gone is to be told from here.
+            with contextlib.suppress(Exception):
+                self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
     def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
         """Resumes with smaller batches when state is over its limit and they could help; says so."""
         over = [p for p in fresh if p.memory_bytes > limit.nbytes]
         if not over:
             return ""
-        said = (
-            f"state takes {format_bytes(over[-1].memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
-        )
+        said = f"state takes {format_bytes(over[-1].memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
         brought = max(p.arrived_bytes for p in over)
         if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
             return f"{said}: batches are {self._smaller} times smaller now"
@@ -168,6 +179,8 @@ class Job:
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""
         stop_query(self._query)
+        if self._query is not None:
+            self._keep_progress()
 
 
 def stop_query(query: StreamingQuery | None) -> None:

@@ -32,6 +32,14 @@ class InputProgress:
     shed: int = 0  # tuples removed because the state was at its limit
     kept: int = 0  # tuples in the state, copies included
     kept_bytes: int = 0  # of their payload
+    since: tuple[int, int] | None = None  # newest event time at the first report, and tuples since then
+
+    @property
+    def event_rows_per_s(self) -> float | None:
+        """Tuples a second of event time, which a backlog read in a hurry does not change."""
+        if self.since is None or self.max_ts_us is None or self.max_ts_us <= self.since[0]:
+            return None
+        return self.since[1] * 1e6 / (self.max_ts_us - self.since[0])
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,9 @@ class Progress:
 
     def as_json(self) -> dict[str, Any]:
         """Every field as plain JSON, with the sums over inputs."""
-        return {
-            **asdict(self),
-            "rows": self.rows,
-            "rows_per_s": self.rows_per_s,
-            "late": self.late,
-            "shed": self.shed,
-        }
+        inputs = [{**asdict(item), "event_rows_per_s": item.event_rows_per_s} for item in self.inputs]
+        sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late, "shed": self.shed}
+        return {**asdict(self), "inputs": inputs, **sums}
 
 
 def parse_progress(
@@ -193,7 +197,14 @@ def _input(
         shed=metrics.get(f"shed_{alias}", 0),
         kept=metrics.get(f"kept_{alias}", before.kept if before else 0),
         kept_bytes=metrics.get(f"kept_bytes_{alias}", before.kept_bytes if before else 0),
+        since=_since(before, newest, rows),
     )
+
+
+def _since(before: InputProgress | None, newest: int | None, rows: int) -> tuple[int, int] | None:
+    if before is not None and before.since is not None:
+        return before.since[0], before.since[1] + rows
+    return None if newest is None else (newest, 0)
 
 
 def _time(value: int | None, otherwise: int | None) -> int | None:
