@@ -18,7 +18,7 @@ from watersmeet.bench.compare import FIRST_BATCHES
 from watersmeet.bench.engines import WARM_UP_S, run_ours
 from watersmeet.bench.workloads import NETMON3
 from watersmeet.spark.environment import FILE_MANAGER, UNIX_SOCKETS
-from watersmeet.spark.parquet_files import DIRECT
+from watersmeet.spark.parquet_rows import DIRECT
 
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 VARIANTS = {

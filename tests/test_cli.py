@@ -179,6 +179,26 @@ def test_size_tells_the_partitions_a_completeness_takes(
     assert json.loads(said.out)["partitions_needed"] == 9
 
 
+def test_size_tells_the_memory_by_statistics_and_by_what_a_run_told(
+    capsys: pytest.CaptureFixture[str], pipeline: Path, tmp_path: Path
+) -> None:
+    plain = Said(capsys, "size", pipeline, "--json", "--partitions", "2")
+    assumed = json.loads(plain.out)
+    # By default 1,000 tuples/s of 100 bytes over 10 minutes.
+    assert [item["window_tuples"] for item in assumed["inputs"]] == [600_000, 600_000]
+    assert assumed["state_bytes"] == 2 * 600_000 * (100 + 48)
+    facts = {"kept": 100, "kept_bytes": 2000, "event_rows_per_s": 10.0}
+    told = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
+    (tmp_path / "1-console").mkdir()
+    (tmp_path / "1-console" / "progress.json").write_text(json.dumps(told))
+    live = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path, "--json").out)
+    assert live["state_bytes"] == 2 * 6000 * 50
+    lines = ["+---+", json.dumps({"event": "progress", "query": "1-console", **told}), '{"event": "end"}']
+    (tmp_path / "out.jsonl").write_text("\n".join(lines))
+    printed = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path / "out.jsonl", "--json").out)
+    assert printed["inputs"] == live["inputs"]
+
+
 def test_size_takes_numbers_typed_in(capsys: pytest.CaptureFixture[str]) -> None:
     typed = "size --rate 1000 --rate 1000 --window 10min --memory-tuples 60000 --completeness 0.81 --json"
     assert json.loads(Said(capsys, *typed.split()).out)["partitions_needed"] == 9
@@ -195,7 +215,8 @@ def test_the_command_that_resumes_is_the_one_that_was_given(monkeypatch: pytest.
     monkeypatch.setattr("watersmeet.cli.run.run_pipeline", lambda request: asked.append(request) or 7)
     given = (
         "run 'my pipeline.sql' --master 'local[2]' --available-now --flush --trigger '1 s' "
-        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json --log l.log --json"
+        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json "
+        "--state-limit 2GB --shed least --log l.log --json"
     )
     with pytest.raises(SystemExit) as end:
         main(shlex.split(given))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.data import prepare
-from benchmarks.peers.measure import Figures, measure
+from benchmarks.peers.measure import OURS, Figures, measure
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +29,7 @@ from watersmeet.bench.workloads import WORKLOADS, Workload
 WORKLOAD_NAMES = ("netmon3", "chain4")
 ENGINES = (
     "ours",
+    "ours-cold",
     "flink",
     "flink-rocksdb",
     "flink-multijoin",
@@ -92,7 +93,7 @@ def speedups(figures: Figures, among: Sequence[Figures]) -> tuple[float, float] 
     ours = next(
         (f for f in among if (f.workload, f.engine, f.rows) == (figures.workload, "ours", figures.rows)), None
     )
-    if ours is None or figures.engine == "ours" or ours.problem or figures.problem:
+    if ours is None or figures.engine in OURS or ours.problem or figures.problem:
         return None
     return (
         ours.steady_rows_per_s / figures.steady_rows_per_s,

@@ -52,6 +52,7 @@ def job_of(workload: Workload, folder: Path, out: Path, cores: int) -> Job:
         ),
         workload.equalities,
         workload.window_s * 1_000_000,
+        STEP_ROWS * 1_000_000 // (workload.rows_per_s * len(workload.streams)),
         folder,
         out,
         cores,

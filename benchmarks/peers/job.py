@@ -42,6 +42,7 @@ class Job:
     sources: tuple[Source, ...]
     equalities: tuple[tuple[str, str], ...]
     window_us: int
+    step_us: int  # the event time that one step spans, where the rows come in steps
     folder: Path
     out: Path
     cores: int

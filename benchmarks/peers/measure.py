@@ -2,7 +2,9 @@
 
 Each engine's clock runs from the moment it has the query to its last answer; ours is the sum of Spark's batch
 times. Three times are taken: of a tiny input (its start-up), of the first half of the rows, of all of them. A
-peer runs anew for each; ours reports every batch, so the first half is read off the run of the whole.
+peer runs anew for each; ours reports every batch, so the first half is read off the run of the whole. Ours
+has run the query for a while before, as in `watersmeet bench`, because its first half is over before a JVM is
+warm; `ours-cold` has not.
 
     net rows/s    = all rows / (time of all - start-up)
     steady rows/s = rows of the second half / (time of all - time of the first half)
@@ -25,12 +27,13 @@ import duckdb
 from benchmarks.peers.data import MARK, job_of
 
 from watersmeet.bench.compare import tree_memory
-from watersmeet.bench.engines import digest_answers
+from watersmeet.bench.engines import WARM_UP, WARM_UP_S, digest_answers
 from watersmeet.bench.workloads import Workload
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SAMPLE_S = 0.2
+OURS = {"ours": WARM_UP_S, "ours-cold": 0}  # seconds before it is measured
 TOLD = 600  # characters of a failed engine's output that are repeated
 
 
@@ -83,7 +86,7 @@ def measure(
     workload: Workload, engine: str, inputs: dict[str, Path], rows: int, *, cores: int, limit_s: float
 ) -> Figures:
     """All figures of an engine on a workload; its inputs are `tiny`, `half` and `all`."""
-    run = run_ours if engine == "ours" else run_peer
+    run = run_ours if engine in OURS else run_peer
     try:
         tiny = run(workload, engine, inputs["tiny"], cores, limit_s)
         whole = run(workload, engine, inputs["all"], cores, limit_s)
@@ -108,10 +111,11 @@ def measure(
 
 def run_ours(workload: Workload, engine: str, folder: Path, _cores: int, limit_s: float) -> Run:
     """Our engine in a process of its own, as `watersmeet bench` runs it."""
-    command = [sys.executable, "-m", "watersmeet.bench.child", engine, workload.name, str(folder), "0"]
-    shutil.rmtree(folder / engine, ignore_errors=True)
-    peak = _watch(command, folder / f"{engine}.out", limit_s)
-    record = json.loads((folder / f"{engine}.json").read_text())
+    command = [sys.executable, "-m", "watersmeet.bench.child", "ours", workload.name, str(folder)]
+    for left_over in ("ours", WARM_UP):
+        shutil.rmtree(folder / left_over, ignore_errors=True)
+    peak = _watch([*command, str(OURS[engine])], folder / f"{engine}.out", limit_s)
+    record = json.loads((folder / "ours.json").read_text())
     times = [batch["ms"] / 1000 for batch in record["batches"]]
     first_half = sum(times[: len(times) // 2])
     return Run(sum(times), peak, record["answers"], record["digest"], first_half)

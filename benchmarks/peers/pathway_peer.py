@@ -24,7 +24,7 @@ import pathway as pw
 from benchmarks.peers.job import Job, Source, Step
 
 SECOND_US = 1_000_000
-SLACK_US = SECOND_US  # a row that is just as old as the cutoff must not be lost
+SLACK_US = SECOND_US  # a row that is just as old as the cutoff must not be lost, nor one older by a step
 IN_STEP_US = SECOND_US
 AUTOCOMMIT_MS = 10
 SETTLED_S = 1.0
@@ -107,7 +107,8 @@ def _read(variant: Variant, folder: Path, columns: list[str]) -> pw.Table:
 
 def _joined(variant: Variant, job: Job, tables: Mapping[str, pw.Table]) -> pw.Table:
     """Nested interval joins; the columns of the result are those of all streams, after their alias."""
-    cutoff = pw.temporal.common_behavior(cutoff=job.window_us + SLACK_US) if variant.expiry else None
+    oldest = job.window_us + job.step_us + SLACK_US
+    cutoff = pw.temporal.common_behavior(cutoff=oldest) if variant.expiry else None
     first = job.sources[0]
     result = tables[first.alias].select(**_columns(first, pw.this))
     for step in job.steps:

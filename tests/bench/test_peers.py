@@ -40,7 +40,7 @@ def test_a_step_is_anchored_at_a_stream_it_equals_and_checked_with_the_others() 
 def test_a_stream_joined_to_none_before_it_is_refused() -> None:
     sources = tuple(Source(f"s{n}", alias, ("k",)) for n, alias in enumerate("abc"))
     with pytest.raises(ValueError, match="b has no equality with a"):
-        _ = Job("w", sources, (("a.k", "c.k"), ("c.k", "b.k")), 1, Path("in"), Path("out"), 2).steps
+        _ = Job("w", sources, (("a.k", "c.k"), ("c.k", "b.k")), 1, 1, Path("in"), Path("out"), 2).steps
 
 
 def test_a_job_survives_its_file(job: Job) -> None:

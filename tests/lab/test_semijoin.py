@@ -17,15 +17,32 @@ from tests.strategies import cases
 from watersmeet import oracle
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.semijoin_halves import Ship, Tuples
-from watersmeet.lab.semijoin_items import Feed, Item, feed_of, feeds_of
+from watersmeet.lab.semijoin_items import Feed, Item, Member, feed_of, feeds_of
+from watersmeet.lab.semijoin_level import Level
 from watersmeet.lab.semijoin_run import SemijoinRun, Settings, _Execution, execute
 from watersmeet.lab.semijoin_steps import Running
+from watersmeet.oracle import Tuple
 from watersmeet.plan.semijoin import optimize_semijoin
 from watersmeet.plan.semijoin_cost import ALL_METHODS, Method
 from watersmeet.plan.semijoin_model import SemijoinModel
 from watersmeet.plan.semijoin_plan import Ordering, SemijoinPlan
 from watersmeet.plan.statistics import Link
-from watersmeet.query import Attribute, AttributeClass, JoinGraph, Window, column_expr, range_us, rows
+from watersmeet.query import (
+    NEVER,
+    Attribute,
+    AttributeClass,
+    Column,
+    Expr,
+    Input,
+    JoinGraph,
+    Output,
+    Query,
+    Stream,
+    Window,
+    column_expr,
+    range_us,
+    rows,
+)
 
 orderings = st.sampled_from(["linear", "tree"])
 joins = cases(min_inputs=2, max_inputs=4, kinds=("plain",), payloads=(), key_types=("bigint", "string"))
@@ -70,6 +87,59 @@ def test_with_heartbeats_no_delay_makes_an_answer_wrong(case: Any, ordering: Ord
     run, found, expected = simulate(case, ordering, seed, 3, options)
     assert found == expected
     assert (run.late > 0) == (run.wan.delay_bound_us() > 11)
+
+
+def test_a_level_closes_its_intervals_in_order_when_a_later_one_is_complete_first() -> None:
+    """Section 4.2 with heartbeats: a batch that waits for its tuples must not be overtaken by the next."""
+    level = Level(("a", "b"), "n0", (), 20)
+    one = [Item(t, NEVER, 0, (Member(0, t, NEVER, (1,)), Member(0, t, NEVER, (1,)))) for t in (20, 21)]
+    for interval in (21, 20):
+        assert not level.is_complete
+        level.add(interval, [one[interval - 20]])
+        level.hear(interval, "step 0")
+        level.hear(interval, "step 1")
+    closed = []
+    while level.is_complete:
+        interval = level.next_interval
+        closed.append((interval, [item.t for item in level.close()[0]]))
+    assert closed == [(20, [20]), (21, [21])]
+
+
+def test_a_late_message_finds_what_a_slow_level_joined() -> None:
+    """A run that lost its answer while a level's interval 21 could close before its interval 20.
+
+    a lives [20, 22), b and c [21, 23), d [11, 22): all four at 21.
+    """
+    query, batches = late_level_case()
+    streams = by_stream(query, batches)
+    expected = oracle.bag(oracle.emitted(query, streams))
+    assert sum(expected.values()) == 1
+    for seed in (124_000, *range(60)):
+        options = Settings(delay_us=11, jitter_us=150, heartbeats=True, seed=seed)
+        assert simulate((query, batches), "tree", seed, 3, options)[1] == expected
+
+
+def late_level_case() -> tuple[Query, list[Any]]:
+    """a.k = b.k (twice), b.k = c.k, c.k = d.k, with short lives."""
+    pairs = [(("a", "k0"), ("b", "k0")), (("a", "k1"), ("b", "k1")), (("b", "k2"), ("c", "k2"))]
+    pairs.append((("c", "k3"), ("d", "k3")))
+    graph = JoinGraph(
+        tuple("abcd"),
+        tuple(
+            AttributeClass(
+                tuple(Attribute(alias, column_expr(alias, name, "bigint")) for alias, name in pair)
+            )
+            for pair in pairs
+        ),
+    )
+    columns = tuple(Column(f"k{n}", "bigint") for n in range(4))
+    sizes = {"a": ("s1", 1), "b": ("s2", 1), "c": ("s2", 1), "d": ("s3", 10)}
+    inputs = tuple(Input(alias, Stream(name, columns), range_us(us)) for alias, (name, us) in sizes.items())
+    answer_time = Expr("answer_time", (), None, True)
+    times = {"s1": [20], "s2": [0] * 5 + [21], "s3": [11]}
+    ones = {column.name: 1 for column in columns}
+    batch = {name: [Tuple(ts, ones) for ts in every] for name, every in times.items()}
+    return Query(inputs, graph, (Output("t", answer_time),)), [batch]
 
 
 def pair_graph() -> JoinGraph:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,8 @@ from watersmeet.errors import DataError
 from watersmeet.query import Column, Connector, Stream
 from watersmeet.session import Session
 from watersmeet.spark.job import RunOptions
-from watersmeet.spark.parquet_files import DIRECT, FileColumn, file_names, read_rows
+from watersmeet.spark.parquet_files import file_names
+from watersmeet.spark.parquet_rows import DIRECT, FileColumn, read_chosen, read_rows
 
 TIME = dt.datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
 PLAIN = QUERIES["plain"].replace(" AND a.v <= c.v", "")
@@ -160,3 +162,14 @@ def test_only_plain_streams_are_read_directly(
     assert (file_names(spark, known, tmp_path) is not None) is is_direct
     merging = Connector("parquet", (*source.options, ("mergeSchema", "true")))
     assert file_names(spark, Stream("s", stream.columns, "ts", source=merging), tmp_path) is None
+
+
+def test_chosen_rows_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    texts = [f"text {n}" for n in range(50_000)]
+    pq.write_table(pa.table({"x": texts}), path, row_group_size=20_000)
+    wanted = np.array([0, 3, 16_384, 19_999, 45_000])
+    columns = [FileColumn("x", "x", "string"), FileColumn("y", "y", "bigint")]
+    found = read_chosen(f"file:{path}", columns, wanted)
+    assert [values.to_pylist() for values in found] == [[texts[n] for n in wanted], [None] * 5]
+    assert [values.to_pylist() for values in read_chosen(f"file:{path}", columns, wanted[:0])] == [[], []]

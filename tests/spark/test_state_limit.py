@@ -21,6 +21,7 @@ from watersmeet.spark.batch_limits import limit_batches
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.state_limit import parse_limit
+from watersmeet.spark.worker_cache import Entry, WorkerCache
 
 FILES, ROWS, KEYS = 8, 3000, 300
 FILE_S, WINDOW_S = 5, 20
@@ -141,6 +142,16 @@ def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_pa
     assert told[-1].memory_bytes <= 150_000
     assert told[-1].rows == 4 * ROWS * len(NAMES)
     assert found(spark, tmp_path).keys() < answers(tables)
+
+
+def test_a_worker_keeps_only_its_share_of_a_limited_querys_buckets() -> None:
+    cache = WorkerCache(10**9)
+    for bucket in range(3):
+        cache.put(("q", "plan", "join", bucket), Entry("t", None, None, 5), 1)
+    cache.put(("q", "plan", "distinct", 0), Entry("t", None, None, 5))
+    assert cache.take(("q", "plan", "join", 1)) is None
+    assert cache.take(("q", "plan", "join", 2)) is not None
+    assert cache.take(("q", "plan", "distinct", 0)) is not None
 
 
 @pytest.mark.parametrize(

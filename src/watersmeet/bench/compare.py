@@ -23,7 +23,7 @@ from watersmeet.bench.workloads import WORKLOADS, Workload
 from watersmeet.errors import ConfigurationError, WatersmeetError
 
 SWEEP = (5_000, 50_000, 500_000)
-ENGINE_NAMES = ("ours", "cascade", "cascade-rocksdb", "duckdb")
+ENGINE_NAMES = ("ours", "cascade", "cascade-rocksdb", "cascade-untuned", "duckdb")
 FIRST_BATCHES = 3  # a new query plans, opens state and fills its windows in them
 SAMPLE_S = 0.2
 
@@ -67,7 +67,7 @@ def compare(
     *,
     batch_rows: int,
     batches: int,
-    engines: Sequence[str] = ENGINE_NAMES,
+    engines: Sequence[str] = ("ours", "cascade", "cascade-rocksdb", "duckdb"),
     warm_up_s: float = WARM_UP_S,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:

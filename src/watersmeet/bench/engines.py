@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.bench.workloads import Workload
 from watersmeet.session import Session, follow
 from watersmeet.spark.cascade import cascade
-from watersmeet.spark.environment import PROVIDER, ROCKSDB
+from watersmeet.spark.environment import PROVIDER, ROCKSDB, check_java, plain_settings
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import OBSERVATION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from watersmeet.query import Query
 
 WARM_UP_S = 40
 WARM_UP = "warm-up"  # a folder
+_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
@@ -72,11 +75,24 @@ def run_ours(
 
 
 def run_cascade(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
-    return _run_cascade("cascade", workload, folder, warm_up_s, IN_MEMORY)
+    session = _session("cascade", folder, IN_MEMORY)
+    return run_spark("cascade", session.spark, workload, folder, warm_up_s)
 
 
 def run_cascade_rocksdb(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
-    return _run_cascade("cascade-rocksdb", workload, folder, warm_up_s, ROCKSDB)
+    session = _session("cascade-rocksdb", folder, ROCKSDB)
+    return run_spark("cascade-rocksdb", session.spark, workload, folder, warm_up_s)
+
+
+def run_cascade_untuned(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
+    """The cascade in a session as Spark makes it, but with our number of partitions and our memory."""
+    from pyspark.sql import SparkSession
+
+    check_java()
+    builder = SparkSession.builder.master("local[*]")
+    for key, value in {**_REPORTS, **plain_settings("local[*]")}.items():
+        builder = builder.config(key, value)
+    return run_spark("cascade-untuned", builder.getOrCreate(), workload, folder, warm_up_s)
 
 
 def run_duckdb(workload: Workload, folder: Path, _: float = 0) -> Outcome:
@@ -99,26 +115,33 @@ ENGINES: Mapping[str, Callable[[Workload, Path, float], Outcome]] = {
     "ours": run_ours,
     "cascade": run_cascade,
     "cascade-rocksdb": run_cascade_rocksdb,
+    "cascade-untuned": run_cascade_untuned,
     "duckdb": run_duckdb,
 }
 
 
 def _session(engine: str, folder: Path, provider: str, conf: Mapping[str, str] | None = None) -> Session:
-    settings = {PROVIDER: provider, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
-    return Session(conf={**settings, **(conf or {})}, log=folder / f"{engine}.log")
+    settings = {PROVIDER: provider, **_REPORTS, **(conf or {})}
+    return Session(conf=settings, log=folder / f"{engine}.log")
 
 
-def _run_cascade(engine: str, workload: Workload, folder: Path, warm_up_s: float, provider: str) -> Outcome:
-    """Spark's own joins, with the same session settings, the same files a batch, the same sink."""
-    session = _session(engine, folder, provider)
+def run_spark(
+    engine: str,
+    spark: SparkSession,
+    workload: Workload,
+    folder: Path,
+    warm_up_s: float,
+    build: Callable[[Query, Mapping[str, DataFrame]], DataFrame] = cascade,
+) -> Outcome:
+    """A query of Spark's own, by default its joins, over the same files a batch and into the same sink."""
     sources: dict[str, DataFrame] = {}
     for stream in workload.streams:
         schema = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
-        reader = session.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         sources[stream.name] = reader.parquet(str(folder / stream.name))
 
     def run(place: Path, seconds: float) -> list[dict[str, Any]]:
-        writer = cascade(workload.query, sources).writeStream.format("parquet").trigger(availableNow=True)
+        writer = build(workload.query, sources).writeStream.format("parquet").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(place / "checkpoint"))
         query = writer.start(str(place / "answers"))
         query.awaitTermination(None if math.isinf(seconds) else math.ceil(seconds))
@@ -127,7 +150,7 @@ def _run_cascade(engine: str, workload: Workload, folder: Path, warm_up_s: float
         return reports
 
     reports = _warmed_up(run, folder, engine, warm_up_s)
-    session.spark.stop()
+    spark.stop()
     return _outcome(engine, reports, folder)
 
 

@@ -4,11 +4,13 @@ from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, RankBucket,
 from watersmeet.kernel.chunks import Changes, ChangeTracker, PersistedChunk
 from watersmeet.kernel.distinct import DistinctValues
 from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
     KEEP,
     PLACE,
+    REF,
     TICK,
     TS,
     InputLayout,
@@ -26,6 +28,7 @@ __all__ = [
     "ANSWER_TS",
     "KEEP",
     "PLACE",
+    "REF",
     "TICK",
     "TS",
     "Bucket",
@@ -33,6 +36,7 @@ __all__ = [
     "ChangeTracker",
     "Changes",
     "DistinctValues",
+    "Fetch",
     "Grid",
     "InputLayout",
     "JoinBucket",
@@ -51,4 +55,5 @@ __all__ = [
     "lay_out",
     "plan_bucket",
     "route",
+    "with_payload",
 ]

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
-from watersmeet.kernel.join import MultiwayJoin, Snapshot, StepCounts
+from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.limit import StateLimit
 from watersmeet.kernel.limited import LimitedJoin
 from watersmeet.kernel.ranker import Places, Ranker
+from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.watermark import Marks, Patience, Watermark, patience_of
 from watersmeet.query import Query
 
@@ -78,12 +80,13 @@ class JoinBucket:
         marks: Marks,
         places: Mapping[str, Places] | None = None,
         watermark: int | None = None,
+        fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         """Answers of a micro-batch; behind a `RankBucket` the watermark and the places are given."""
         now = self.watermark.advance(marks)
         if watermark is not None:
             now = self.watermark.now = max(self.watermark.now, watermark)
-        yield from self._join(new, now, places or {})
+        yield from self._join(new, now, places or {}, fetch)
         if self.held is not None:
             for batch in self.held.release(now):
                 yield pa.Table.from_batches([batch])
@@ -94,13 +97,17 @@ class JoinBucket:
         yield from self._join(new, self.join.watermark, {})
 
     def _join(
-        self, new: Mapping[str, pa.RecordBatch], now: int, places: Mapping[str, Places]
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        now: int,
+        places: Mapping[str, Places],
+        fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         if self._is_between_batches:
             self.counts, self._is_between_batches = StepCounts(), False
         if self.limited is None:
-            steps = self.join.step(new, now, places)
-        else:
+            steps = self.join.step(new, now, places, fetch)
+        else:  # without payload that comes late: it is the better part of what is to be limited
             steps = self.limited.step(new, now, places, self.held.room if self.held else None)
         for answers in steps:
             if self.held is None:

@@ -23,37 +23,21 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, TS, JoinLayout, check_chunk
+from watersmeet.kernel.late_payload import Fetch
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.pieces import in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.query import BEGINNING, NEVER
 
 BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
 CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of the shortest window
 CELL_ROWS = 4096  # but not in cells smaller than this
+MAX_WAITING = 1 << 21  # combinations that wait for payload at once
 REVIEW_INDEXES_EVERY = 64  # steps
-
-
-@dataclass
-class StepCounts:
-    """What one step did, for the metrics."""
-
-    late: dict[str, int] = field(default_factory=dict)
-    probes: int = 0
-    answers: int = 0
-    shed: dict[str, int] = field(default_factory=dict)
-    missed: float = 0.0  # answers, as estimated, for want of tuples shed
-
-    def add(self, other: StepCounts) -> None:
-        """Counts another step in."""
-        for own, theirs in ((self.late, other.late), (self.shed, other.shed)):
-            for alias, count in theirs.items():
-                own[alias] = own.get(alias, 0) + count
-        self.probes += other.probes
-        self.answers += other.answers
-        self.missed += other.missed
 
 
 @dataclass(frozen=True)
@@ -97,10 +81,12 @@ class MultiwayJoin:
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
         places: Mapping[str, Places] | None = None,
+        fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
         Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
+        `fetch` brings the payload of chunks that came with references in its place.
         """
         self.counts = StepCounts()
         places = places or {}
@@ -110,13 +96,12 @@ class MultiwayJoin:
         for alias, known in places.items():
             self.stores[alias].settle_places(known.first, known.ts)
         ready = self.arrived = self._release(added, max(watermark, self.watermark))
-        for cell in self._cells(ready):
-            for head in self.stores:
-                arrivals = cell.get(head)
-                if arrivals is not None and len(arrivals):
-                    yield from self._join_head(head, arrivals)
-                    if len(self.stores) > 1:
-                        self.stores[head].index(arrivals)
+        found = self._find(ready)
+        if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
+            found = self._with_payload(found, max(watermark, self.watermark), fetch)
+        for complete in found:
+            self.counts.answers += len(complete.max_ts)
+            yield self._answers(complete)
         self.watermark = max(watermark, self.watermark)
         self._expire()
         self._drop_unused_indexes()
@@ -202,7 +187,7 @@ class MultiwayJoin:
             batch = batch.filter(pa.array(accepted))
         if not batch.num_rows:
             return None
-        arrivals = self._keep(alias, _in_time_order(batch, layout.window.duration_us), None)
+        arrivals = self._keep(alias, in_time_order(batch, layout.window.duration_us), None)
         if layout.window.counts_rows and arrivals.places is not None:
             ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
             # Among many tuples of one instant some leave the moment they enter: they never live.
@@ -265,8 +250,37 @@ class MultiwayJoin:
                 for alias, arrivals in ready.items()
             }
 
-    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[pa.Table]:
-        """All answers whose head is one of these tuples, in blocks of bounded size."""
+    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[_Partials]:
+        """All complete combinations of a batch, head by head."""
+        for cell in self._cells(ready):
+            for head in self.stores:
+                arrivals = cell.get(head)
+                if arrivals is not None and len(arrivals):
+                    yield from self._join_head(head, arrivals)
+                    if len(self.stores) > 1:
+                        self.stores[head].index(arrivals)
+
+    def _with_payload(self, found: Iterator[_Partials], watermark: int, fetch: Fetch) -> Iterator[_Partials]:
+        """The same combinations, once their payload and that of all tuples which stay has been fetched.
+
+        One look into the files serves both, so combinations wait for the last; when they become many the
+        payload of all tuples is fetched and nothing waits any more.
+        """
+        waiting: list[_Partials] = []
+        rows = 0
+        for complete in found:
+            waiting.append(complete)
+            rows += len(complete.max_ts)
+            if rows > MAX_WAITING:
+                break
+        stays = watermark if rows <= MAX_WAITING else BEGINNING
+        for alias, store in self.stores.items():
+            store.bring_payload([complete.rows[alias] for complete in waiting], stays, fetch)
+        yield from waiting
+        yield from found
+
+    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[_Partials]:
+        """All combinations whose head is one of these tuples, in blocks of bounded size."""
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         sequence = self.order.sequence(head)
@@ -283,10 +297,9 @@ class MultiwayJoin:
                 if not len(partials.max_ts):
                     break
             else:
-                answers = self._complete(partials, sequence)
-                if answers.num_rows:
-                    self.counts.answers += answers.num_rows
-                    yield answers
+                complete = self._verified(partials, sequence)
+                if len(complete.max_ts):
+                    yield complete
 
     def _block_rows(self, head: str, sequence: tuple[Probe, ...]) -> int:
         """How many tuples of a head to join at once, by what the blocks before have met."""
@@ -320,19 +333,23 @@ class MultiwayJoin:
             found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends)
             self.order.observe(head, probe, len(few), len(found.probers))
 
-    def _complete(self, partials: _Partials, sequence: tuple[Probe, ...]) -> pa.Table:
-        """Verifies the keys of complete combinations and fetches their payload."""
-        rows, keep = partials.rows, self._verify(partials.rows, sequence)
-        max_ts, min_end = partials.max_ts, partials.min_end
-        if not keep.all():
-            rows = {alias: numbers[keep] for alias, numbers in rows.items()}
-            max_ts, min_end = max_ts[keep], min_end[keep]
+    def _verified(self, partials: _Partials, sequence: tuple[Probe, ...]) -> _Partials:
+        """The complete combinations whose keys are truly equal."""
+        keep = self._verify(partials.rows, sequence)
+        if keep.all():
+            return partials
+        rows = {alias: numbers[keep] for alias, numbers in partials.rows.items()}
+        return _Partials(rows, partials.max_ts[keep], partials.min_end[keep], {})
+
+    def _answers(self, complete: _Partials) -> pa.Table:
+        """Complete combinations with their payload."""
         columns: dict[str, pa.Array] = {}
         for item in self.layout.inputs:
-            values = self.stores[item.alias].take(item.payload, rows[item.alias]) if item.payload else []
+            rows = complete.rows[item.alias]
+            values = self.stores[item.alias].take(item.payload, rows) if item.payload else []
             names = [f"{item.alias}.{name}" for name in item.payload]
             columns |= dict(zip(names, values, strict=True))
-        columns[ANSWER_TS], columns[ANSWER_END] = pa.array(max_ts), pa.array(min_end)
+        columns[ANSWER_TS], columns[ANSWER_END] = pa.array(complete.max_ts), pa.array(complete.min_end)
         return pa.table(columns)
 
     def _verify(self, rows: Mapping[str, Longs], sequence: tuple[Probe, ...]) -> np.ndarray:
@@ -374,13 +391,3 @@ class MultiwayJoin:
         if self._steps % REVIEW_INDEXES_EVERY == 0:
             for alias, store in self.stores.items():
                 store.keep_indexes(self.order.used_classes(alias))
-
-
-def _in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:
-    """A batch that spans several windows, ordered, so that what is over can be cut off its front."""
-    if duration_us is None:
-        return batch
-    ts = np.asarray(batch.column(TS))
-    if int(ts.max()) - int(ts.min()) <= 2 * duration_us or bool((ts[1:] >= ts[:-1]).all()):
-        return batch
-    return batch.take(pa.array(np.argsort(ts, kind="stable")))

@@ -15,6 +15,7 @@ from watersmeet.errors import DataError
 from watersmeet.query import Query, Window
 
 TS = "__ts"  # int64: event time, microseconds since the epoch
+REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes after the join
 PLACE = "__place"  # int64: 0-based place in the stream, for ROWS windows
 KEEP = "__keep"  # bool: whether the local filters hold, where places are counted before filtering
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
@@ -79,8 +80,13 @@ def lay_out(query: Query) -> JoinLayout:
 
 
 def check_chunk(layout: InputLayout, chunk: pa.RecordBatch) -> pa.RecordBatch:
-    """The chunk with exactly the columns of its layout, or a DataError that names what is missing."""
+    """The chunk with exactly the columns of its layout, or a DataError that names what is missing.
+
+    A chunk with references may lack payload, which comes after the join.
+    """
     missing = [name for name in layout.columns if name not in chunk.schema.names]
+    if missing and REF in chunk.schema.names and not set(missing) & {TS, *(name for _, name in layout.keys)}:
+        return chunk.select([*(name for name in layout.columns if name not in missing), REF])
     if missing:
         raise DataError(f"a chunk of {layout.alias} lacks the columns {', '.join(missing)}")
     if chunk.schema.field(TS).type != pa.int64():

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.chunks import WaitingRoom
-from watersmeet.kernel.join import BLOCK_PARTIALS, MultiwayJoin, StepCounts
+from watersmeet.kernel.join import BLOCK_PARTIALS, MultiwayJoin
 from watersmeet.kernel.layout import PLACE, TS
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.pieces import cut_by_time
 from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.shedding import SHED_TO, bring_under
+from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.survival import Survival
 
 PIECES = 8  # of the limit: what is taken at once

@@ -62,3 +62,13 @@ def _picked(new: Mapping[str, pa.RecordBatch], chosen: np.ndarray) -> dict[str, 
             picked[alias] = batch.take(pa.array(chosen[low:high] - first))
         first += batch.num_rows
     return picked
+
+
+def in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:
+    """A batch that spans several windows, ordered, so that what is over can be cut off its front."""
+    if duration_us is None:
+        return batch
+    ts = np.asarray(batch.column(TS))
+    if int(ts.max()) - int(ts.min()) <= 2 * duration_us or bool((ts[1:] >= ts[:-1]).all()):
+        return batch
+    return batch.take(pa.array(np.argsort(ts, kind="stable")))

@@ -9,7 +9,7 @@ chunks can be merged with their neighbours without renumbering.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from watersmeet.kernel.chunks import mergeable
 from watersmeet.kernel.hashing import Hashes
-from watersmeet.kernel.layout import TS, InputLayout
+from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.layout import REF, TS, InputLayout
 from watersmeet.kernel.slice import Classes, Longs, Matches, Slice, ends_from_ts
 from watersmeet.query import NEVER, WindowKind
 
@@ -208,6 +209,16 @@ class TupleStore:
             for piece, name in zip(pieces, columns, strict=True):
                 piece.append(chunk.batch.column(name).take(local))
         return [pa.concat_arrays(piece).take(back) for piece in pieces]
+
+    def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
+        """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
+        for place, chunk in enumerate(self.chunks):
+            if REF not in chunk.batch.schema.names:
+                continue
+            needed = ends_from_ts(self.layout.window, np.asarray(chunk.batch.column(TS))) > watermark
+            for rows in matched:
+                needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
+            self.chunks[place] = replace(chunk, batch=with_payload(self.layout, chunk.batch, needed, fetch))
 
     def _append(self, key: tuple[int, int], arrivals: Arrivals) -> None:
         piece = self._slices.get(key)

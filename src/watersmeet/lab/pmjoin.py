@@ -334,10 +334,16 @@ class _Compiler:
             inner = self._inputs.get(node.name)
             return self._links_before(inner) if isinstance(inner, MJoin) else 0
         if isinstance(node, PMJoin):
-            self._inputs.update({child.name: child for child in node.inputs})
-            return max(self._links_before(part.plan) for part in node.partitions)
+            return max(self._links_before(plan) for plan in self._pieces(node))
         return max(
             self._links_before(piece) + (piece.site != node.site)
             for child in node.inputs
-            for piece in ([part.plan for part in child.partitions] if isinstance(child, PMJoin) else [child])
+            for piece in self._pieces(child)
         )
+
+    def _pieces(self, node: PlanNode) -> Sequence[StreamLeaf | MJoin]:
+        """What a node's results come from: a PMJoin's partitions, whose leaves stand for its inputs."""
+        if not isinstance(node, PMJoin):
+            return [node]
+        self._inputs.update({child.name: child for child in node.inputs})
+        return [part.plan for part in node.partitions]

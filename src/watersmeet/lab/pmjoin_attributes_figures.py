@@ -13,6 +13,7 @@ shows how often.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -137,14 +138,30 @@ def pmjoin_11(quick: bool, seed: int, runner: Runner) -> FigureResult:
     results = runner(tasks, price_choices)
     rows = [results[n * queries : (n + 1) * queries] for n in range(len(ranges))]
     means = {line: [fmean(result.costs[line] for result in row) for row in rows] for line in LINES}
-    room = [fmean(result.candidates > 0 for result in row) for row in rows]
-    saved = [1 - ours / plain for ours, plain in zip(means[HEURISTIC], means[PLAIN], strict=True)]
     pairs = [(r.costs[HEURISTIC], r.simulated) for r in results if r.simulated is not None]
-    claims = (
+    parameters = {
+        "streams": STREAMS,
+        "nodes": NODES,
+        "queries": queries,
+        "ranges": ranges,
+        "partitions": PARTITIONS,
+        "seed": seed,
+    }
+    claims = (*_claims_11(means), agreement_of(pairs))
+    return FigureResult("pmjoin-11", parameters, _panels_11(ranges, means, rows), claims)
+
+
+def _claims_11(means: Mapping[str, Sequence[float]]) -> tuple[Claim, ...]:
+    """How the choices compare, range by range."""
+    by_range = [dict(zip(LINES, costs, strict=True)) for costs in zip(*means.values(), strict=True)]
+    saved = [1 - costs[HEURISTIC] / costs[PLAIN] for costs in by_range]
+    best = all(costs[HEURISTIC] <= min(costs[RANDOM], costs[ALTERNATIVE]) for costs in by_range)
+    shown = {line: rounded(row) for line, row in means.items()}
+    return (
         Claim(
             "without partitioning the cost is the highest, for every range",
-            all(means[PLAIN][n] >= max(means[line][n] for line in LINES[1:]) for n in range(len(ranges))),
-            {line: rounded(row) for line, row in means.items()},
+            all(costs[PLAIN] >= max(costs.values()) for costs in by_range),
+            shown,
         ),
         Claim(
             "partitioning saves a larger part with larger ranges",
@@ -153,20 +170,24 @@ def pmjoin_11(quick: bool, seed: int, runner: Runner) -> FigureResult:
         ),
         Claim(
             "the heuristic is better than a random choice, and than what it left out, for every range",
-            best := all(
-                means[HEURISTIC][n] <= min(means[line][n] for line in LINES[2:]) for n in range(len(ranges))
-            ),
-            {line: rounded(row) for line, row in means.items()},
+            best,
+            shown,
             "" if best else FASTEST,
         ),
-        agreement_of(pairs),
     )
-    panels = (
+
+
+def _panels_11(
+    ranges: Sequence[int], means: Mapping[str, Sequence[float]], rows: Sequence[Sequence[QueryCosts]]
+) -> tuple[Panel, ...]:
+    """The costs, and how often there was anything to choose."""
+    room = [fmean(result.candidates > 0 for result in row) for row in rows]
+    return (
         Panel(
             "different attributes",
             "data range",
             "tuples a second",
-            [Series(line, ranges, means[line]) for line in LINES],
+            [Series(line, ranges, row) for line, row in means.items()],
             log_x=True,
             log_y=True,
         ),
@@ -178,12 +199,3 @@ def pmjoin_11(quick: bool, seed: int, runner: Runner) -> FigureResult:
             log_x=True,
         ),
     )
-    parameters = {
-        "streams": STREAMS,
-        "nodes": NODES,
-        "queries": queries,
-        "ranges": ranges,
-        "partitions": PARTITIONS,
-        "seed": seed,
-    }
-    return FigureResult("pmjoin-11", parameters, panels, claims)

@@ -45,7 +45,7 @@ def pmjoin_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
         for values in ranges
     }
     shown = [key for key in points if key[1] == HEURISTIC and (not quick or key[2] == 1000)]
-    grid = Grid(sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 30.0), ranges)
+    grid = Grid(sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 10.0), ranges)
     simple, heuristic = ([grid.line(case, line) for case in settings] for line in (SIMPLE, HEURISTIC))
     claims = (
         Claim(
@@ -86,7 +86,7 @@ def pmjoin_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
         if line != OPTIMAL or count <= 14
     }
     shown = [key for key in points if key[1] == HEURISTIC]
-    found = sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 30.0)
+    found = sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 10.0)
     grid = Grid(found, counts)
     simple, heuristic = grid.line(case, SIMPLE), grid.line(case, HEURISTIC)
     saved = [a - b for a, b in zip(simple, heuristic, strict=True)]
@@ -122,7 +122,7 @@ def pmjoin_7(quick: bool, seed: int, runner: Runner) -> FigureResult:
         for count in counts
     }
     shown = [key for key in points if key[1] == HEURISTIC]
-    found = sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 30.0)
+    found = sweep(points, repeats, runner, simulated=shown, simulated_s=2.0 if quick else 10.0)
     grid = Grid(found, counts)
     local, heuristic = grid.line(case, LOCAL), grid.line(case, HEURISTIC)
     claims = (

@@ -17,14 +17,15 @@ Example: inputs r and s, joined on their only class; r at 0 s waits under its ke
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 
 from watersmeet.lab.site_tuples import Joined
 
 Order = list[tuple[int, tuple[int, ...]]]  # the inputs to probe, and the classes to look them up by
-Index = dict[tuple[Hashable, ...], list[Joined]]
+Index = dict[tuple[Hashable, ...], deque[Joined]]
 
-SWEEP_EVERY = 4096  # arrivals between two looks at everything that is kept
+SWEEP_EVERY = 4096  # arrivals between two looks at everything that is kept, at least
 
 
 class MJoinOperator:
@@ -39,7 +40,7 @@ class MJoinOperator:
         needed = sorted({step for order in self._orders for step in order})
         self._indexes: dict[tuple[int, tuple[int, ...]], Index] = {step: {} for step in needed}
         self._own = [[step for step in needed if step[0] == n] for n in range(len(classes))]
-        self._arrived = 0
+        self._until_sweep = SWEEP_EVERY
 
     def receive(self, source: int, arrived: Joined, now_us: int) -> list[Joined]:
         """What a tuple on one input completes."""
@@ -47,24 +48,32 @@ class MJoinOperator:
         if horizon is not None and arrived.t < horizon:
             self.late += 1
             return []
-        self._arrived += 1
-        if horizon is not None and self._arrived % SWEEP_EVERY == 0:
+        self._until_sweep -= 1
+        if horizon is not None and self._until_sweep <= 0:
             self._sweep(horizon)
         found = [arrived]
         for step in self._orders[source]:
-            found = self._extend(found, step)
+            found = self._extend(found, step, horizon)
             if not found:
                 break
         for step in self._own[source]:
             key = tuple([arrived.keys[cls] for cls in step[1]])
-            self._indexes[step].setdefault(key, []).append(arrived)
+            self._indexes[step].setdefault(key, deque()).append(arrived)
         return found
 
-    def _extend(self, partial: list[Joined], step: tuple[int, tuple[int, ...]]) -> list[Joined]:
+    def _extend(
+        self, partial: list[Joined], step: tuple[int, tuple[int, ...]], horizon: int | None
+    ) -> list[Joined]:
         index, classes = self._indexes[step], step[1]
         longer = []
         for part in partial:
-            for other in index.get(tuple([part.keys[cls] for cls in classes]), ()):
+            bucket = index.get(tuple([part.keys[cls] for cls in classes]))
+            if bucket is None:
+                continue
+            if horizon is not None:  # a rare value's few arrivals must not walk all that has ended since
+                while bucket and bucket[0].end <= horizon:
+                    bucket.popleft()
+            for other in bucket:
                 t = part.t if part.t > other.t else other.t
                 end = part.end if part.end < other.end else other.end
                 if t < end:
@@ -77,9 +86,11 @@ class MJoinOperator:
         return sum(len(bucket) for index in self._indexes.values() for bucket in index.values())
 
     def _sweep(self, horizon: int) -> None:
+        """Forgets what has ended; does so anew when as many have come as are kept, so it stays cheap."""
         for step, index in self._indexes.items():
-            kept = {key: [one for one in bucket if one.end > horizon] for key, bucket in index.items()}
+            kept = {key: deque(one for one in bucket if one.end > horizon) for key, bucket in index.items()}
             self._indexes[step] = {key: bucket for key, bucket in kept.items() if bucket}
+        self._until_sweep = max(SWEEP_EVERY, self.stored)
 
 
 def _probing_order(classes: Sequence[frozenset[int]], head: int) -> Order:

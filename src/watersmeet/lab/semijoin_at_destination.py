@@ -18,14 +18,15 @@ from watersmeet.lab.semijoin_halves import (
     Actions,
     Flips,
     Join,
+    Listener,
     Output,
     Ship,
     Source,
-    Target,
     Tuples,
     Values,
     Vectors,
     Wasted,
+    WindowTarget,
     Work,
     distinct_keys,
     joined,
@@ -44,7 +45,7 @@ def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item]) -> Actions
     return ship(join, Tuples(interval, reduced), size, "ship B'1", if_any=reduced)
 
 
-class OneStepToDestination(Source):
+class OneStepToDestination(Source, Listener):
     """SM-D1 at N1: keeps V2@N1."""
 
     gated = True
@@ -71,7 +72,7 @@ class OneStepToDestination(Source):
         return actions + self.heard(message.interval)
 
 
-class OneStepDestination(Target):
+class OneStepDestination(WindowTarget):
     """SM-D1 at N2: keeps V2 beside W2."""
 
     def __init__(self, join: Join) -> None:
@@ -104,7 +105,7 @@ class OneStepDestination(Target):
         ]
 
 
-class TwoStepToDestination(Source):
+class TwoStepToDestination(Source, Listener):
     """SM-D2 at N1: keeps a batch until it knows which of its values match."""
 
     def __init__(self, join: Join) -> None:
@@ -130,7 +131,7 @@ class TwoStepToDestination(Source):
         ]
 
 
-class TwoStepDestination(Target):
+class TwoStepDestination(WindowTarget):
     """SM-D2 at N2: keeps W2, and what a batch's values match until its tuples come."""
 
     def __init__(self, join: Join) -> None:
@@ -177,7 +178,7 @@ class TwoStepDestination(Target):
         ]
 
 
-class FilterToDestination(Source):
+class FilterToDestination(Source, Listener):
     """SM-B at N1: keeps a Bloom filter of W2's join values."""
 
     gated = True
@@ -200,7 +201,7 @@ class FilterToDestination(Source):
         return self.heard(message.interval)
 
 
-class FilterDestination(Target):
+class FilterDestination(WindowTarget):
     """SM-B at N2: counts the values behind each bit, and joins exactly."""
 
     def __init__(self, join: Join) -> None:

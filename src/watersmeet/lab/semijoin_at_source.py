@@ -24,13 +24,14 @@ from watersmeet.lab.semijoin_halves import (
     Actions,
     Expired,
     Join,
+    Listener,
     Output,
     Ship,
     Source,
-    Target,
     Tuples,
     Values,
     Vectors,
+    WindowTarget,
     Work,
     distinct_keys,
     ended_of,
@@ -49,7 +50,7 @@ def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
     return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
 
 
-class OneStepSource(Source):
+class OneStepSource(Source, Listener):
     """SM-S1 at N1: keeps W'2, the tuples of W2 that matched."""
 
     def __init__(self, join: Join) -> None:
@@ -80,7 +81,7 @@ class OneStepSource(Source):
         ]
 
 
-class OneStepSourceTarget(Target):
+class OneStepSourceTarget(WindowTarget):
     """SM-S1 at N2."""
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
@@ -106,7 +107,7 @@ class OneStepSourceTarget(Target):
         ]
 
 
-class TwoStepSource(Source):
+class TwoStepSource(Source, Listener):
     """SM-S2 at N1: keeps M2, the join values of W2 with the tuples asked for."""
 
     gated = True
@@ -175,7 +176,7 @@ class TwoStepSource(Source):
         ]
 
 
-class TwoStepSourceTarget(Target):
+class TwoStepSourceTarget(WindowTarget):
     """SM-S2 at N2: keeps V2 beside W2."""
 
     def __init__(self, join: Join) -> None:

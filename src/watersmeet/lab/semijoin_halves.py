@@ -20,6 +20,7 @@ and before a removal; ours bounds one shipment, from which both waits follow (se
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -154,7 +155,15 @@ Action = Ship | Work | Output | Wasted
 Actions = list[Action]
 
 
-class Source:
+class Listener(ABC):
+    """A half that the other one sends messages to; not every half is."""
+
+    @abstractmethod
+    def receive(self, message: Any) -> Actions:
+        """A message from the other half."""
+
+
+class Source(ABC):
     """The half at N1."""
 
     gated = False
@@ -181,27 +190,40 @@ class Source:
         """An update has come: with heartbeats, this is what completes the interval."""
         return self.deadline(interval) if self.join.heartbeats else []
 
+    @abstractmethod
     def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        raise NotImplementedError
-
-    def receive(self, message: Any) -> Actions:
-        raise NotImplementedError
+        """A batch whose turn it is."""
 
 
-class Target:
-    """The half at N2: W2's home."""
+class Target(ABC):
+    """The half at N2, which gets every batch of S2, in order."""
 
     def __init__(self, join: Join) -> None:
         self.join = join
-        self.window = HeldWindow(join.target_key, join.interval_us)
         self._now = BEGINNING  # the last interval whose batch is in
+
+    def batch(self, interval: int, items: Sequence[Item], ended: Sequence[Ended] = ()) -> Actions:
+        """B2 of an interval, and which items of W2 ended in it."""
+        assert interval > self._now, f"the batch of interval {interval} came after that of {self._now}"
+        self._now = interval
+        return self.update(interval, items, ended)
+
+    @abstractmethod
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        """Takes a batch in."""
+
+
+class WindowTarget(Target, Listener):
+    """A half at N2 that keeps W2 and answers messages from it."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.window = HeldWindow(join.target_key, join.interval_us)
         self._early: list[Message] = []
         self._settled = Settled(join.first_interval)
 
     def batch(self, interval: int, items: Sequence[Item], ended: Sequence[Ended] = ()) -> Actions:
-        """B2 of an interval, and which items of W2 ended in it."""
-        self._now = interval
-        actions = self.update(interval, items, ended)
+        actions = super().batch(interval, items, ended)
         early, self._early = self._early, []
         return actions + [action for message in early for action in self.receive(message)]
 
@@ -220,11 +242,9 @@ class Target:
         """Every match of this interval's batch has been found, or put aside."""
         self._settled.add(interval)
 
-    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
-        raise NotImplementedError
-
+    @abstractmethod
     def answer(self, message: Any) -> Actions:
-        raise NotImplementedError
+        """A message of an interval that is over here."""
 
 
 class Settled:

@@ -4,6 +4,10 @@ After Tran and Lee (2010), section 4.2. The results of an interval are those who
 both directions leave them at one site, the level's home, which numbers them. A result lives from its latest
 tuple until the first of its members ends. Under windows of rows ends become known later: the members' home
 sites send word of them to the level's home, once an interval.
+
+Intervals close in order, as a stream's do. By the clock they do so by themselves; with heartbeats an interval
+may be complete before an earlier one, whose batch waits for tuples it asked for, and then it waits too: a
+join that has seen an interval takes all earlier ones for seen.
 """
 
 from __future__ import annotations
@@ -23,11 +27,13 @@ class Level:
     order: tuple[str, ...]  # of an item's members
     site: str
     open_members: tuple[int, ...]  # places in `order` whose ends become known later
+    next_interval: int  # the first that is still open
     _arrived: dict[int, list[Item]] = field(default_factory=dict)
     _count: int = 0
     _ends: dict[tuple[int, int], int] = field(default_factory=dict)
     _awaiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _news: list[Ended] = field(default_factory=list)
+    _heard: dict[int, set[str]] = field(default_factory=dict)
 
     def add(self, interval: int, items: Sequence[Item]) -> None:
         """Results of one direction, members in this level's order."""
@@ -44,8 +50,19 @@ class Level:
         """The size of word of ended tuples."""
         return float(len(ended) * (NUMBER_BYTES + END_BYTES)) or float(HEARTBEAT_BYTES)
 
-    def close(self, interval: int) -> tuple[list[Item], list[Ended]]:
-        """The results of an interval, numbered, and the earlier ones that have ended since."""
+    def hear(self, interval: int, what: str) -> None:
+        """A part of an interval is in: the results of one direction, or word of one member's ends."""
+        self._heard.setdefault(interval, set()).add(what)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part of the next interval to close has been heard."""
+        return len(self._heard.get(self.next_interval, ())) == 2 + len(self.open_members)
+
+    def close(self) -> tuple[list[Item], list[Ended]]:
+        """The results of the next interval, numbered, and the earlier ones that have ended since."""
+        interval, self.next_interval = self.next_interval, self.next_interval + 1
+        self._heard.pop(interval, None)
         news, self._news = self._news, []
         items = []
         for found in sorted(self._arrived.pop(interval, ()), key=_by_members):

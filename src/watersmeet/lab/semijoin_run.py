@@ -25,7 +25,7 @@ from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.semijoin_delays import plan_delays
-from watersmeet.lab.semijoin_halves import Actions, Output, Ship, Source, Target, Wasted, Work
+from watersmeet.lab.semijoin_halves import Actions, Listener, Output, Ship, Source, Target, Wasted, Work
 from watersmeet.lab.semijoin_items import Ended, Feed, Item, Member, row_of
 from watersmeet.lab.semijoin_ledger import Ledger
 from watersmeet.lab.semijoin_steps import Pace, Running, member_windows, running_steps, tree_levels
@@ -118,10 +118,10 @@ class _Execution:
         self.plan, self.model, self.settings = plan, model, settings
         self.tau_us = round(model.interval_s * SECOND_US)
         self.windows = member_windows(feeds)
-        self.levels = tree_levels(plan, self.windows)
         times = [ts for feed in feeds.values() for ts in (*feed.times[:1], *feed.times[-1:])]
         first, last = (min(times) // self.tau_us, max(times) // self.tau_us) if times else (0, -1)
         self.intervals = range(first, last + 1)
+        self.levels = tree_levels(plan, self.windows, first)
         self.batches = {alias: feed.by_interval(self.tau_us) for alias, feed in feeds.items()}
         self.ending = {alias: feed.ending(self.tau_us) for alias, feed in feeds.items()}
         self.delays = plan_delays(plan, settings.delay_us or 0, self._notice_delays())
@@ -132,7 +132,6 @@ class _Execution:
         wan = Wan(simulator, sites, self._links(sites), random.Random(f"{settings.seed} wan"))
         ledger = Ledger(model.interval_s, settings.measured)
         self.result = SemijoinRun(plan, wan, ledger, settings.delay_us)
-        self._heard: dict[tuple[int, int], set[str]] = {}  # by level and interval: what has come
 
     def run(self) -> SemijoinRun:
         for interval in self.intervals:
@@ -173,7 +172,7 @@ class _Execution:
                 self.simulator.at(at, self._deadline, step, interval, priority=2 * step.level + 1)
         for number in self.levels:
             at = closing + self.delays_of_level(number)
-            self.simulator.at(at, self._close, number, interval, priority=2 * number + 2)
+            self.simulator.at(at, self._close, number, priority=2 * number + 2)
 
     def delays_of_level(self, number: int) -> int:
         """When a level's results of an interval are complete."""
@@ -211,6 +210,7 @@ class _Execution:
                     self.result.ledger.work(step.number, interval, term, seconds)
                 case Ship(message, size, term):
                     other = step.target if half is step.source else step.source
+                    assert isinstance(other, Listener), f"{type(other).__name__} expects no messages"
                     ways = (step.plan.source_site, step.plan.target_site)
                     there, back = ways if half is step.source else (ways[1], ways[0])
                     self._send(step.number, message.interval, term, (there, back), size,
@@ -237,7 +237,7 @@ class _Execution:
             self.result.late += 1
         deliver(*arguments)
 
-    def _receive(self, step: Running, half: Source | Target, message: Any) -> None:
+    def _receive(self, step: Running, half: Any, message: Any) -> None:
         self._perform(step, half, half.receive(message))
 
     def _hand_on(self, step: Running, output: Output) -> None:
@@ -270,14 +270,15 @@ class _Execution:
         self._hear(number, interval, f"member {member}")
 
     def _hear(self, number: int, interval: int, what: str) -> None:
-        """With heartbeats a level closes an interval when all has come that makes it up."""
+        """With heartbeats a level closes an interval when all has come that makes it and earlier ones up."""
         if self.settings.heartbeats:
-            heard = self._heard.setdefault((number, interval), set())
-            heard.add(what)
-            if len(heard) == 2 + len(self.levels[number].open_members):
-                del self._heard[number, interval]
-                self._close(number, interval)
+            level = self.levels[number]
+            level.hear(interval, what)
+            while level.is_complete:
+                self._close(number)
 
-    def _close(self, number: int, interval: int) -> None:
-        items, ended = self.levels[number].close(interval)
-        self._feed(self.levels[number].order, interval, items, ended)
+    def _close(self, number: int) -> None:
+        level = self.levels[number]
+        interval = level.next_interval
+        items, ended = level.close()
+        self._feed(level.order, interval, items, ended)

@@ -14,10 +14,12 @@ from watersmeet.lab.semijoin_halves import (
     NUMBER_BYTES,
     Actions,
     Join,
+    Listener,
     Settled,
     Source,
     Target,
     Tuples,
+    WindowTarget,
     Work,
     joined,
     probe_work,
@@ -27,7 +29,7 @@ from watersmeet.lab.semijoin_items import Ended, Item
 from watersmeet.lab.semijoin_window import HeldWindow
 
 
-class SimpleAtSource(Source):
+class SimpleAtSource(Source, Listener):
     """SP-S at N1: keeps and probes W2@N1."""
 
     gated = True
@@ -75,7 +77,7 @@ class SimpleToDestination(Source):
         ]
 
 
-class SimpleAtDestination(Target):
+class SimpleAtDestination(WindowTarget):
     """SP-D at N2: keeps and probes W2."""
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:

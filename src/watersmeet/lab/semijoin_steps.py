@@ -70,7 +70,7 @@ def member_windows(feeds: Mapping[str, Feed]) -> dict[str, Window]:
     return {alias: feed.window for alias, feed in feeds.items()}
 
 
-def tree_levels(plan: SemijoinPlan, windows: Mapping[str, Window]) -> dict[int, Level]:
+def tree_levels(plan: SemijoinPlan, windows: Mapping[str, Window], first_interval: int) -> dict[int, Level]:
     """The levels of a tree whose results another level joins, by number; none under linear ordering."""
     if plan.ordering == "linear":
         return {}
@@ -78,7 +78,7 @@ def tree_levels(plan: SemijoinPlan, windows: Mapping[str, Window]) -> dict[int, 
     for number, out in enumerate(plan.steps[1:-1:2]):
         order = (*out.source, *out.target)
         opening = tuple(n for n, alias in enumerate(order) if windows[alias].counts_rows)
-        levels[number] = Level(order, out.output_site, opening)
+        levels[number] = Level(order, out.output_site, opening, first_interval)
     return levels
 
 

@@ -14,18 +14,39 @@ from typing import Any
 from watersmeet.plan.value_router import ValueRouter
 
 
-@dataclass(frozen=True)
-class StreamLeaf:
-    """A source stream, or the substream of a PMJoin's input, at its site."""
+class _Flow:
+    """What any node of a plan puts out."""
 
-    name: str
-    site: str
     rate_per_s: float
     tuple_bytes: float
 
     @property
     def bytes_per_s(self) -> float:
         return self.rate_per_s * self.tuple_bytes
+
+
+class _Join(_Flow):
+    """A node with inputs, named by the streams below it."""
+
+    inputs: tuple[PlanNode, ...]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(name for child in self.inputs for name in child.streams)
+
+    @property
+    def name(self) -> str:
+        return " ⋈ ".join(sorted(self.streams))
+
+
+@dataclass(frozen=True)
+class StreamLeaf(_Flow):
+    """A source stream, or the substream of a PMJoin's input, at its site."""
+
+    name: str
+    site: str
+    rate_per_s: float
+    tuple_bytes: float
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -39,25 +60,13 @@ class StreamLeaf:
 
 
 @dataclass(frozen=True)
-class MJoin:
+class MJoin(_Join):
     """A join of two or more inputs at one site; the right-most input is there already."""
 
     inputs: tuple[PlanNode, ...]
     site: str
     rate_per_s: float
     tuple_bytes: float
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.rate_per_s * self.tuple_bytes
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return tuple(name for child in self.inputs for name in child.streams)
-
-    @property
-    def name(self) -> str:
-        return " ⋈ ".join(sorted(self.streams))
 
     def pretty(self) -> str:
         return pretty(self)
@@ -75,7 +84,7 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True)
-class PMJoin:
+class PMJoin(_Join):
     """A join on one attribute whose inputs are partitioned by value, each partition with its own plan.
 
     `router` tells where in `partitions` a value's plan is.
@@ -87,18 +96,6 @@ class PMJoin:
     rate_per_s: float
     tuple_bytes: float
     router: ValueRouter | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.rate_per_s * self.tuple_bytes
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return tuple(name for child in self.inputs for name in child.streams)
-
-    @property
-    def name(self) -> str:
-        return " ⋈ ".join(sorted(self.streams))
 
     @property
     def site(self) -> str:

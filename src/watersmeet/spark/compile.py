@@ -34,9 +34,11 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.labels import bucket_labels
+from watersmeet.spark.late_columns import wide_columns
 from watersmeet.spark.metrics import STAGE_SCHEMA, observed
 from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
-from watersmeet.spark.parquet_files import INPUT, FileColumn, PackFiles
+from watersmeet.spark.parquet_files import INPUT, PackFiles
+from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.sources import ARRIVAL_TIME
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
@@ -81,8 +83,9 @@ class Compiler:
         bucket = replace(plan_bucket(query, limit), initial_order=orders)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)
+        late = self._late(bucket.layout.inputs)
         fingerprint = self.plan.fingerprint
-        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, self._cached(grid))
+        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, late, self._cached(grid))
         ranked = query.joins_delayed
         rank_labels = bucket_labels(self.plan.partitions)[:1]
         whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
@@ -149,21 +152,38 @@ class Compiler:
     ) -> DataFrame:
         packs, frames = {}, []
         for number, (item, layout) in group:
-            time = item.stream.event_time
-            assert time is not None
-            types = {column.name: column.type for column in item.stream.columns}
-            columns = [FileColumn(TS, time, types[time], is_time=True)]
-            for cls, name in layout.keys:
-                column = self._attribute(item, cls)[0].columns[0].column
-                columns.append(FileColumn(name, column, types[column]))
-            known = {column.name for column in columns}
-            columns += [FileColumn(name, name, types[name]) for name in layout.payload if name not in known]
+            columns = self._file_columns(item, layout)
             names = tuple(column.name for column in columns)
-            packs[number] = (self._pack(number, layout, names, grid, labels), tuple(columns))
+            packs[number] = (self._pack(number, layout, names, grid, labels), columns)
             frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)
-        return united.mapInArrow(PackFiles(packs), WIRE_SCHEMA)
+        # Under a limit of memory a batch is joined in pieces, each of which would open the files again.
+        return united.mapInArrow(PackFiles(packs, may_be_late=self.limit is None), WIRE_SCHEMA)
+
+    def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
+        """What the chunks of an input hold, as columns of its files."""
+        time = item.stream.event_time
+        assert time is not None
+        types = {column.name: column.type for column in item.stream.columns}
+        columns = [FileColumn(TS, time, types[time], is_time=True)]
+        for cls, name in layout.keys:
+            column = self._attribute(item, cls)[0].columns[0].column
+            columns.append(FileColumn(name, column, types[column], is_key=True))
+        known = {column.name for column in columns}
+        return (
+            *columns,
+            *(FileColumn(name, name, types[name]) for name in layout.payload if name not in known),
+        )
+
+    def _late(self, layouts: tuple[InputLayout, ...]) -> dict[str, tuple[FileColumn, ...]]:
+        """The columns, by alias, that may come after the join."""
+        inputs = zip(self.query.inputs, layouts, strict=True)
+        return {
+            item.alias: wide_columns(self._file_columns(item, layout))
+            for item, layout in inputs
+            if self._is_direct(item, layout)
+        }
 
     def _projected(self, item: Input, layout: InputLayout) -> tuple[DataFrame, tuple[str, ...]]:
         """One input as the columns its chunks hold, and which of them those are."""

@@ -136,13 +136,20 @@ def new_session(
     return spark
 
 
-def _fitted(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings that depend on the machine or the cluster."""
-    settings = {PARTITIONS: str(default_partitions(master, conf)), JAVA_OPTIONS: _java_options()}
+def plain_settings(master: str, conf: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What fits a session to the machine or the cluster, and would fit any other: partitions and memory."""
+    settings = {PARTITIONS: str(default_partitions(master, conf or {}))}
     if master.startswith("local"):
         # A laptop's name may not resolve, or resolve to an address of a network it has left.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.driver.memory"] = f"{_driver_memory_gb()}g"
+    return settings
+
+
+def _fitted(master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings that depend on the machine or the cluster."""
+    settings = {**plain_settings(master, conf), JAVA_OPTIONS: _java_options()}
+    if master.startswith("local"):
         # On a local disk the default one starts ten processes for every file of a checkpoint (`readlink` for
         # each rename, `chmod`), eighty a batch. Renames are as atomic with this one.
         settings[FILE_MANAGER] = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -28,7 +28,9 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
+from watersmeet.spark.late_columns import LateColumns
 from watersmeet.spark.metrics import StageMetrics, stage_frame
+from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.state_log import Head, StateLog
 from watersmeet.spark.wire import (
     END_OF_INPUT,
@@ -58,6 +60,7 @@ class StagePlan:
     grid: Grid
     labels: tuple[int, ...]
     fingerprint: str
+    late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
     cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
 
 
@@ -163,7 +166,7 @@ class JoinStage(BucketStage):
         Under a limit of memory a batch that is large beside it is joined as it comes in. Its tuples are then
         not in order of time, so that is left to batches that must.
         """
-        limit = self.plan.bucket.limit
+        late, limit = LateColumns(self.plan.late), self.plan.bucket.limit
         most = limit.nbytes // 2 if limit and not self.plan.bucket.layout.delayed else None
         held, before = 0, time.perf_counter()
         for row in arriving:
@@ -174,10 +177,11 @@ class JoinStage(BucketStage):
                 yield from bucket.feed(read_batch(self.plan, rows)[0])
                 rows[:] = [row.joined() for row in rows]
                 held, before = 0, time.perf_counter()
-        new, marks = read_batch(self.plan, rows)
+        new, marks = read_batch(self.plan, rows, late)
         self._reading_s += time.perf_counter() - before
         watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
-        yield from bucket.step(new, marks, read_places(self.plan, rows), max(watermarks, default=None))
+        places, now = read_places(self.plan, rows), max(watermarks, default=None)
+        yield from bucket.step(new, marks, places, now, late)
 
 
 class RankStage(BucketStage):
@@ -221,19 +225,24 @@ class RankStage(BucketStage):
         yield to_pandas([WireRow(label, WATERMARK, max_ts=ranked.watermark) for label in self._next_labels])
 
 
-def read_batch(plan: StagePlan, rows: list[WireRow]) -> tuple[dict[str, pa.RecordBatch], Marks]:
+def read_batch(
+    plan: StagePlan, rows: list[WireRow], late: LateColumns | None = None
+) -> tuple[dict[str, pa.RecordBatch], Marks]:
     """The tuples of a micro-batch by alias, and its marks of progress."""
     parts: dict[str, list[pa.RecordBatch]] = {}
     max_ts: dict[str, int] = {}
     for row in rows:
         if row.input >= 0:
             if row.chunk:
-                parts.setdefault(plan.bucket.layout.inputs[row.input].alias, []).append(decode(row.chunk))
+                item = plan.bucket.layout.inputs[row.input]
+                parts.setdefault(item.alias, []).append(decode(row.chunk))
             if row.max_ts != UNKNOWN:
                 stream = plan.streams[row.input]
                 max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))
     times = [row.now_us for row in rows if row.now_us != UNKNOWN]
     is_end = any(row.input == END_OF_INPUT for row in rows)
+    if late is not None:
+        parts = {alias: late.admit(plan.bucket.layout.of(alias), batches) for alias, batches in parts.items()}
     new = {
         alias: batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         for alias, batches in parts.items()
