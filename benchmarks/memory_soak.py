@@ -3,8 +3,9 @@
     python benchmarks/memory_soak.py --seconds 360
 
 Two made-up streams of wide tuples under a window of an hour, far more than the limit holds. Every few seconds
-prints the resident memory of all Python workers together and of the largest, beside what the query tells of
-its state. At the end the peaks of the first and the last third after warm-up: alike if memory is flat.
+prints the memory of all Python workers together (what they share counted once) and of the largest, beside
+what the query tells of its state. At the end the peaks of the first and the last third after warm-up: alike
+if memory is flat.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WARM_UP = 0.25  # of the time: until the state is at its limit
 
 
 def worker_memory() -> list[int]:
-    """Resident bytes of every Python worker of this machine that this process's Spark has started."""
+    """Bytes of each Python worker of this process's Spark, with its part of what they share."""
     parents, sizes = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -44,8 +45,16 @@ def worker_memory() -> list[int]:
             continue
         parents[int(folder.name)] = int(fields[1])
         if b"pyspark.worker" in command or b"watersmeet.spark.daemon" in command:
-            sizes[int(folder.name)] = int(fields[21]) * 4096
+            sizes[int(folder.name)] = _proportional_bytes(folder)
     return [size for process, size in sizes.items() if _is_ours(process, parents)]
+
+
+def _proportional_bytes(folder: Path) -> int:
+    try:
+        lines = (folder / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def _is_ours(process: int, parents: dict[int, int]) -> bool:
@@ -72,7 +81,7 @@ class Soak:
 
     def show(self, job: Job, progress: Progress) -> None:
         elapsed, total, largest = self.samples[-1]
-        if self.last is None or progress.batch_id % 10 == 0:
+        if self.last is None or progress.batch_id % 5 == 0:
             print(
                 f"{elapsed:6.0f} s  batch {progress.batch_id:4}  {progress.rows_per_s / 1000:6.1f}k rows/s  "
                 f"state {format_bytes(progress.memory_bytes):>9}  workers {format_bytes(total):>9}  "

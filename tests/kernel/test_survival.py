@@ -9,7 +9,7 @@ from benchmarks.shedding import Workload, run
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.kernel import survival as survival_module
 from watersmeet.kernel.survival import Ledger
-from watersmeet.query import UNBOUNDED, range_us, rows, tumble_us
+from watersmeet.query import BEGINNING, UNBOUNDED, range_us, rows, tumble_us
 
 REGIMES = {
     "two streams": Workload((600, 600), keys=500, seconds=40),
@@ -65,7 +65,7 @@ def test_a_ledger_under_a_watermark_that_stands_still_stays_small(monkeypatch: p
     monkeypatch.setattr(survival_module, "MAX_BINS", 8)
     ledger = Ledger.of(tumble_us(64))
     ledger.arrive(np.arange(1000))
-    ledger.expire(0)
+    ledger.expire(BEGINNING)
     assert len(ledger.bins) <= 8
     assert ledger.between(np.array([0]), np.array([1024]))[0][0] == 1000
 

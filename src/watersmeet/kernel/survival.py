@@ -62,11 +62,10 @@ class Ledger:
 
     def expire(self, watermark: int) -> None:
         """Forgets what no tuple at or after the watermark can meet."""
-        if not self.width or watermark == BEGINNING:
-            return
-        now = self.newest_place + 1 if self.window.counts_rows else watermark
-        oldest = int(window_start(self.window, np.array([now]))[0])
-        self.bins = {n: counts for n, counts in self.bins.items() if (n + 1) * self.width > oldest}
+        if self.width and watermark != BEGINNING:
+            now = self.newest_place + 1 if self.window.counts_rows else watermark
+            oldest = int(window_start(self.window, np.array([now]))[0])
+            self.bins = {n: counts for n, counts in self.bins.items() if (n + 1) * self.width > oldest}
         while len(self.bins) > MAX_BINS:
             self._coarsen()
 

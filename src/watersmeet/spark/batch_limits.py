@@ -13,7 +13,7 @@ from watersmeet.query import Connector, Stream
 from watersmeet.spark.connectors import FILE_FORMATS
 from watersmeet.spark.generator import FORMAT as GENERATOR
 
-BATCH_SHARE = 4  # a batch of all streams together is at most this part of the limit of memory
+BATCH_SHARE = 8  # a batch of all streams together is at most this part of the limit of memory
 ROW_BYTES = 100  # of a message or a made-up tuple, of which only the number can be limited
 
 FILES, BYTES = "maxFilesPerTrigger", "maxBytesPerTrigger"

@@ -151,6 +151,8 @@ class JoinStage(BucketStage):
                 blobs = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
+        if self.plan.bucket.limit is not None:
+            pa.default_memory_pool().release_unused()  # what the batch took is not kept for the next
         metrics.count_arrivals(self.plan.grid, number, rows, bucket)
         metrics.count_state(bucket)
         metrics.set("answers", answers)
