@@ -44,7 +44,7 @@ def worker_memory() -> list[int]:
         except OSError:
             continue
         parents[int(folder.name)] = int(fields[1])
-        if b"pyspark.worker" in command or b"watersmeet.spark.daemon" in command:
+        if b"\0-m\0watersmeet.spark.daemon" in command or b"\0-m\0pyspark.daemon" in command:
             sizes[int(folder.name)] = _proportional_bytes(folder)
     return [size for process, size in sizes.items() if _is_ours(process, parents)]
 
@@ -81,7 +81,7 @@ class Soak:
 
     def show(self, job: Job, progress: Progress) -> None:
         elapsed, total, largest = self.samples[-1]
-        if self.last is None or progress.batch_id % 5 == 0:
+        if self.last is None or progress.batch_id % 3 == 0:
             print(
                 f"{elapsed:6.0f} s  batch {progress.batch_id:4}  {progress.rows_per_s / 1000:6.1f}k rows/s  "
                 f"state {format_bytes(progress.memory_bytes):>9}  workers {format_bytes(total):>9}  "

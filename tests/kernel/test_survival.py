@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.shedding import Workload, run
@@ -11,14 +13,15 @@ from watersmeet.kernel import survival as survival_module
 from watersmeet.kernel.survival import Ledger
 from watersmeet.query import BEGINNING, UNBOUNDED, range_us, rows, tumble_us
 
+SHORT = Workload(window_s=5, seconds=20, keys=200)
 REGIMES = {
-    "two streams": Workload((600, 600), keys=500, seconds=40),
-    "two streams, 10:1": Workload((1200, 120), keys=300, seconds=40),
-    "three streams": Workload((500, 500, 500), keys=400, seconds=40),
-    "three streams, 1:4:8": Workload((100, 400, 800), keys=300, seconds=40),
-    "four streams": Workload((400, 400, 400, 400), keys=400, seconds=30),
-    "long batches": Workload((500, 500, 500), keys=400, seconds=40, batch_s=8),
-    "zipf": Workload((500, 500), keys=2000, zipf=0.8, seconds=40),
+    "two streams": replace(SHORT, rates=(400, 400)),
+    "two streams, 10:1": replace(SHORT, rates=(1000, 100)),
+    "three streams": replace(SHORT, rates=(300, 300, 300)),
+    "three streams, 1:4:8": replace(SHORT, rates=(50, 200, 400)),
+    "four streams": replace(SHORT, rates=(200, 200, 200, 200)),
+    "long batches": replace(SHORT, rates=(300, 300, 300), batch_s=4),
+    "zipf": replace(SHORT, rates=(400, 400), keys=1000, zipf=0.8),
 }
 
 
@@ -41,7 +44,7 @@ def test_oldest_first_tells_what_is_found_too() -> None:
 
 
 def test_least_finds_more_than_random_on_skewed_keys_and_never_tells_more_than_it_finds() -> None:
-    workload = Workload((500, 500, 500), keys=2000, zipf=0.8, seconds=40)
+    workload = replace(SHORT, rates=(300, 300, 300), keys=1000, zipf=0.8)
     whole = run(workload)
     limit = int(0.3 * whole.peak_bytes)
     random, least = (run(workload, StateLimit(limit, shed)) for shed in (Shed.RANDOM, Shed.LEAST))
