@@ -135,11 +135,16 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("run streams.sql", "streams.sql declares streams but has no query"),
         ("explain pipeline.sql --strategy fastest", "no strategy 'fastest': choose one of auto"),
         ("explain pipeline.sql --svg no/where.svg", "--svg no/where.svg cannot be written"),
-        ("size pipeline.sql", "say what fits in a partition: --memory 256MB"),
+        ("size --rate 5 --window 1s", "say what fits in a partition: --memory 256MB"),
+        ("size pipeline.sql --rate 5", "a pipeline file has its own rates and windows"),
+        ("size pipeline.sql --live nowhere", "nowhere tells no progress of 1-console: No such file"),
+        ("size pipeline.sql --live x --memory 1MB", "--live tells the memory that is needed"),
+        ("run pipeline.sql --state-limit much", "--state-limit: 'much' is not a size"),
+        ("run pipeline.sql --shed least", "--shed least says what to shed; say from which size on"),
         ("size --memory 1MB", "name a pipeline file, or type in --rate and --window"),
         ("size --memory 1MB --rate 5 --window 3parsecs", "'3parsecs' is not a duration"),
         ("size pipeline.sql --memory 1MB --rate 5", "a pipeline file has its own rates and windows"),
-        ("size pipeline.sql --memory much", "--memory much: write a number and a unit"),
+        ("size pipeline.sql --memory much", "--memory: 'much' is not a size: write a number and a unit"),
         ("size pipeline.sql --memory 1MB --completeness 2", "completeness is above 0 and at most 1, not 2"),
         ("size pipeline.sql --memory-tuples a", "--memory-tuples a: write ALIAS=N"),
         ("size pipeline.sql --memory-tuples z=5", "memory is given for z, but the query's inputs are a, b"),
@@ -174,6 +179,26 @@ def test_size_tells_the_partitions_a_completeness_takes(
     assert json.loads(said.out)["partitions_needed"] == 9
 
 
+def test_size_tells_the_memory_by_statistics_and_by_what_a_run_told(
+    capsys: pytest.CaptureFixture[str], pipeline: Path, tmp_path: Path
+) -> None:
+    plain = Said(capsys, "size", pipeline, "--json", "--partitions", "2")
+    assumed = json.loads(plain.out)
+    # By default 1,000 tuples/s of 100 bytes over 10 minutes.
+    assert [item["window_tuples"] for item in assumed["inputs"]] == [600_000, 600_000]
+    assert assumed["state_bytes"] == 2 * 600_000 * (100 + 48)
+    facts = {"kept": 100, "kept_bytes": 2000, "event_rows_per_s": 10.0}
+    told = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
+    (tmp_path / "1-console").mkdir()
+    (tmp_path / "1-console" / "progress.json").write_text(json.dumps(told))
+    live = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path, "--json").out)
+    assert live["state_bytes"] == 2 * 6000 * 50
+    lines = ["+---+", json.dumps({"event": "progress", "query": "1-console", **told}), '{"event": "end"}']
+    (tmp_path / "out.jsonl").write_text("\n".join(lines))
+    printed = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path / "out.jsonl", "--json").out)
+    assert printed["inputs"] == live["inputs"]
+
+
 def test_size_takes_numbers_typed_in(capsys: pytest.CaptureFixture[str]) -> None:
     typed = "size --rate 1000 --rate 1000 --window 10min --memory-tuples 60000 --completeness 0.81 --json"
     assert json.loads(Said(capsys, *typed.split()).out)["partitions_needed"] == 9
@@ -190,7 +215,8 @@ def test_the_command_that_resumes_is_the_one_that_was_given(monkeypatch: pytest.
     monkeypatch.setattr("watersmeet.cli.run.run_pipeline", lambda request: asked.append(request) or 7)
     given = (
         "run 'my pipeline.sql' --master 'local[2]' --available-now --flush --trigger '1 s' "
-        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json --log l.log --json"
+        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json "
+        "--state-limit 2GB --shed least --log l.log --json"
     )
     with pytest.raises(SystemExit) as end:
         main(shlex.split(given))

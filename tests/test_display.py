@@ -164,3 +164,26 @@ def test_malformed_messages_are_shown_once_there_are_any() -> None:
     assert [line.split() for line in console.export_text().splitlines() if "malformed" in line] == [
         ["malformed", "2", "12", "in", "all"]
     ]
+
+
+def test_a_limit_of_memory_shows_what_was_shed_and_how_complete_answers_are() -> None:
+    assert "shed" not in render_line(PROGRESS)
+    first, second = PROGRESS.inputs
+    limited = replace(
+        PROGRESS,
+        inputs=(replace(first, shed=1500), second),
+        total_shed=20_000,
+        completeness=0.875,
+        total_completeness=0.9,
+        memory_bytes=1_900_000,
+        state_limit=2_000_000,
+        notice="batches are 2 times smaller now",
+    )
+    line = render_line(limited)
+    assert "| shed 1.5k | complete 87.5% (90.0% in all) |" in line
+    assert line.endswith("| batches are 2 times smaller now")
+    console = Console(width=100, file=io.StringIO(), force_terminal=False)
+    with console.capture() as captured:
+        console.print(render_screen(limited))
+    for shown in ("20.0k in all", "87.5%", "1.9 MB of 2.0 MB", "batches are 2 times smaller now"):
+        assert shown in captured.get()

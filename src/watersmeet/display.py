@@ -90,7 +90,9 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"state {count(progress.state_rows)} rows {size(progress.state_bytes)}",
         f"late {count(progress.late)}",
         *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
+        *([f"shed {count(progress.shed)}", _complete(progress)] if progress.state_limit else []),
         f"watermark {instant(progress.watermark_us)}",
+        *([progress.notice] if progress.notice else []),
     ]
     return " | ".join(parts)
 
@@ -109,6 +111,11 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
     facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
     if progress.total_malformed:
         facts.add_row("malformed", count(progress.malformed), f"{count(progress.total_malformed)} in all")
+    if progress.state_limit:
+        facts.add_row("shed", count(progress.shed), f"{count(progress.total_shed)} in all")
+        facts.add_row("complete", f"{progress.completeness:.1%}", f"{progress.total_completeness:.1%} in all")
+        memory = f"{size(progress.memory_bytes)} of {size(progress.state_limit)}"
+        facts.add_row("memory", memory, progress.notice)
     kernel = f"join {progress.kernel_ms:.0f} ms over all buckets"
     facts.add_row("batch", f"{progress.batch_ms} ms", f"number {progress.batch_id}, {kernel}")
     facts.add_row("watermark", instant(progress.watermark_us), "")
@@ -136,6 +143,10 @@ def render_queries(queries: Mapping[str, Progress], title: str = "") -> Renderab
         )
     head = [Text(title, style="bold cyan")] if title else []
     return Group(*head, table)
+
+
+def _complete(progress: Progress) -> str:
+    return f"complete {progress.completeness:.1%} ({progress.total_completeness:.1%} in all)"
 
 
 def _cells(item: InputProgress) -> tuple[str, ...]:

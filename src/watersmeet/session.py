@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.kernel import StateLimit
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
+from watersmeet.spark.batch_limits import BATCH_SHARE, limit_batches
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
 from watersmeet.spark.connectors import is_remote
@@ -31,6 +34,7 @@ from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.ship import ship_package
 from watersmeet.spark.sources import read_stream, stamp_arrivals
+from watersmeet.spark.state_limit import parse_limit, session_limit
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
@@ -96,10 +100,21 @@ class Session:
         self._sources[name] = frame if event_time else stamp_arrivals(frame)
         return stream
 
-    def sql(self, text: str, statistics: Statistics | None = None) -> DataFrame:
-        """The answers of one SELECT as a streaming DataFrame."""
+    def sql(
+        self,
+        text: str,
+        statistics: Statistics | None = None,
+        *,
+        state_limit: str | None = None,
+        shed: str | None = None,
+    ) -> DataFrame:
+        """The answers of one SELECT as a streaming DataFrame.
+
+        `state_limit`, such as '2GB', bounds the memory of its state; `shed` says what goes first then.
+        """
         plan = self._plan(bind_query(text, self._streams.values()), statistics)
-        return Compiler(self.spark, plan, self._sources).answers()
+        limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
+        return Compiler(self.spark, plan, self._sources, limit=limit).answers()
 
     def explain(self, text: str, statistics: Statistics | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
@@ -134,11 +149,15 @@ class Session:
         pipeline = self.read(path, root)
         if not pipeline.queries:
             raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
-        sources = {s.name: read_stream(self.spark, s, path.parent) for s in pipeline.streams}
-        named = {s.name: file_names(self.spark, s, path.parent) for s in pipeline.streams}
-        files = {name: frame for name, frame in named.items() if frame is not None}
         known = statistics or statistics_beside(path)
         how = options or RunOptions()
+        if how.limit is None:
+            how = replace(how, limit=session_limit(self.spark))
+
+        def read_sources(smaller: int = 1) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
+            return self._read_sources(pipeline, path.parent, how.limit, smaller)
+
+        sources, files = read_sources()
         letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
         jobs = []
         for number, query in enumerate(pipeline.queries, start=1):
@@ -146,7 +165,9 @@ class Session:
             place = Checkpoint(self.spark, f"{root}/{name}")
             plan = place.plan(self._plan(query, known))
             sink = pipeline.sink(query.sink) if query.sink else None
-            jobs.append(Job(self.spark, name, plan, sources, sink, place, path.parent, how, files))
+            job = Job(self.spark, name, plan, sources, sink, place, path.parent, how, files)
+            job.read_sources = read_sources if how.limit is not None else None
+            jobs.append(job)
         # Letters first, to stand where the jobs begin or before: what is malformed for these is so for them.
         everything: list[Job | DeadLetters] = [*letters, *jobs]
         try:
@@ -158,6 +179,18 @@ class Session:
             raise
         self.dead_letters = letters
         return jobs
+
+    def _read_sources(
+        self, pipeline: Pipeline, base: Path, limit: StateLimit | None, smaller: int
+    ) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
+        """The streams, and names of files for those read directly; under a limit, in batches that fit it."""
+        streams = pipeline.streams
+        if limit is not None:
+            nbytes = limit.nbytes // (BATCH_SHARE * len(streams))
+            streams = tuple(limit_batches(stream, nbytes, smaller) for stream in streams)
+        sources = {stream.name: read_stream(self.spark, stream, base) for stream in streams}
+        named = {stream.name: file_names(self.spark, stream, base) for stream in streams}
+        return sources, {name: frame for name, frame in named.items() if frame is not None}
 
     def run(
         self,

@@ -128,3 +128,23 @@ def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:
     assert (first.malformed, first.total_malformed) == (4, 4)
     second = parse_progress(report(4, input_a=1), streams, first)
     assert (second.malformed, second.total_malformed) == (0, 4)
+
+
+def test_shed_tuples_and_completeness_are_told_and_summed_up() -> None:
+    first = parse_progress(report(1, input_a=10, shed_a=4, kept_a=6, combinations=30, missed_milli=10_000))
+    assert (first.shed, first.total_shed, first.inputs[0].kept) == (4, 4, 6)
+    assert first.completeness == first.total_completeness == 0.75
+    second = parse_progress(report(2, input_a=10, shed_a=1, combinations=60, missed_milli=0), None, first)
+    assert (second.completeness, second.total_shed) == (1.0, 5)
+    assert second.total_completeness == 0.9
+    quiet = parse_progress(report(3, input_a=1, combinations=0, missed_milli=0), None, first)
+    assert quiet.completeness == 0.75
+    assert parse_progress(FIRST, STREAMS).total_completeness == 1
+
+
+def test_the_rate_by_event_time_needs_two_batches_and_not_the_clock() -> None:
+    first = parse_progress(report(1, input_a=500, max_ts_a=1_000_000))
+    assert first.inputs[0].event_rows_per_s is None
+    second = parse_progress(report(2, input_a=300, max_ts_a=4_000_000), None, first)
+    assert second.inputs[0].event_rows_per_s == 100
+    assert second.as_json()["inputs"][0]["event_rows_per_s"] == 100

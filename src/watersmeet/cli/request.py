@@ -10,6 +10,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
 from watersmeet.spark.job import RunOptions
+from watersmeet.spark.state_limit import parse_limit
 
 DEFAULT_MASTER = "local[*]"
 
@@ -28,6 +29,8 @@ class Request:
     stats: Path | None = None
     as_json: bool = False
     log: Path | None = None
+    state_limit: str | None = None
+    shed: str | None = None
 
     @property
     def checkpoint_root(self) -> str:
@@ -43,7 +46,8 @@ class Request:
             trigger_us = None if self.trigger is None else parse_duration(self.trigger)
         except ValueError as error:
             raise ConfigurationError(f"--trigger: {error}") from None
-        return RunOptions(trigger_us, self.available_now, self.flush)
+        limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
+        return RunOptions(trigger_us, self.available_now, self.flush, limit)
 
     def command(self) -> str:
         """The command that asks for the same again, which resumes."""
@@ -55,5 +59,7 @@ class Request:
         words += ["--checkpoint", self.checkpoint] if self.checkpoint is not None else []
         words += [word for setting in self.conf for word in ("--conf", setting)]
         words += ["--stats", str(self.stats)] if self.stats is not None else []
+        words += ["--state-limit", self.state_limit] if self.state_limit is not None else []
+        words += ["--shed", self.shed] if self.shed is not None else []
         words += ["--log", str(self.log)] if self.log is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])

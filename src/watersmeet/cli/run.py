@@ -64,11 +64,23 @@ def run_command(
         Path | None,
         typer.Option(help="Where Spark's own messages go [default: beside the checkpoint].", metavar="LOG"),
     ] = None,
+    state_limit: Annotated[
+        str | None,
+        typer.Option(help="Memory for the state of each query, such as 2GB.", metavar="SIZE"),
+    ] = None,
+    shed: Annotated[
+        str | None,
+        typer.Option(
+            help="What goes when state is at its limit [default: random].",
+            metavar="random|oldest|least|none",
+        ),
+    ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
     request = Request(
-        file, master, available_now, flush, trigger, checkpoint, tuple(conf or ()), stats, as_json, log
-    )
+        file, master, available_now, flush, trigger, checkpoint, tuple(conf or ()), stats, as_json, log,
+        state_limit, shed,
+    )  # fmt: skip
     raise typer.Exit(run_pipeline(request))
 
 
@@ -155,9 +167,13 @@ class Run:
         for name, progress in sorted(self.last.items()):
             bad = progress.total_malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
+            limited = (
+                f", {count(progress.total_shed)} tuples shed, {progress.total_completeness:.1%} complete"
+            )
             tell(
                 f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
                 f"{count(progress.total_late)} late, {count(progress.total_answers)} answers{malformed}"
+                f"{limited if progress.state_limit else ''}"
             )
         if not self.last:
             tell("there was nothing new to take")

@@ -1,10 +1,10 @@
-"""`watersmeet size`: how many partitions a query needs for the answers to be as complete as wanted."""
+"""`watersmeet size`: the memory, or the partitions, a query needs for answers as complete as wanted."""
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,15 @@ from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.completeness import StreamDemand, size, stream_demands, typed_demands
+from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.state_size import StateReport, analysed_loads, live_loads
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import parse_duration
+from watersmeet.query.byte_size import parse_bytes
+from watersmeet.spark.checkpoint import PROGRESS
+from watersmeet.spark.environment import default_partitions
 
-_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
-_FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_OWN_RATES = "a pipeline file has its own rates and windows: leave out --rate and such"
 
 
 def size_command(
@@ -56,17 +60,28 @@ def size_command(
         list[float] | None, typer.Option(help="Without a file: bytes a tuple; one for all or once a stream.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            help="Size by what a run has told: its checkpoint, or what `run --json` printed.", metavar="PATH"
+        ),
+    ] = None,
 ) -> None:
-    """Tell how many partitions of a given memory hold enough of the windows for the answers wanted."""
+    """Tell the memory a pipeline's state needs for the answers wanted; or, given one, how many partitions."""
+    if file is not None and memory is None and not memory_tuples:
+        if rate or window or tuple_bytes:
+            raise ConfigurationError(_OWN_RATES)
+        show_reports(_state_reports(file, completeness, partitions, stats, live), as_json=as_json)
+        return
+    if live is not None:
+        raise ConfigurationError("--live tells the memory that is needed: leave out --memory")
     if (memory is None) == (not memory_tuples):
         raise ConfigurationError("say what fits in a partition: --memory 256MB, or --memory-tuples a=100000")
     if file is None:
         demands = {"streams": _typed(rate, window, memory_tuples, tuple_bytes)}
     else:
         if rate or window or tuple_bytes:
-            raise ConfigurationError(
-                "a pipeline file has its own rates and windows: leave out --rate and such"
-            )
+            raise ConfigurationError(_OWN_RATES)
         tuples = _parse_tuples(memory_tuples) if memory_tuples else None
         queries = read_pipeline(file, DEFAULT_MASTER).queries
         known = statistics_for(file, stats) or Statistics()
@@ -74,12 +89,59 @@ def size_command(
             name: stream_demands(query, known, tuples)
             for name, query in zip(names(queries), queries, strict=True)
         }
-    memory_bytes = None if memory is None else parse_bytes(memory)
+    memory_bytes = None if memory is None else _parse_memory(memory)
     reports = {
         name: size(streams, completeness, partitions=partitions, memory_bytes=memory_bytes)
         for name, streams in demands.items()
     }
     show_reports(reports, as_json=as_json)
+
+
+def _state_reports(
+    file: Path, target: float, partitions: int | None, stats: Path | None, live: Path | None
+) -> dict[str, StateReport]:
+    """The memory of each query's state, by what was measured of its streams."""
+    queries = read_pipeline(file, DEFAULT_MASTER).queries
+    count = partitions or default_partitions(DEFAULT_MASTER, {})
+    known = statistics_for(file, stats)
+    reports = {}
+    for name, query in zip(names(queries), queries, strict=True):
+        shares = plan_physical(query, count, known).shares
+        copies = {item.alias: shares.replication(item.alias) for item in query.inputs}
+        if live is not None:
+            loads, source = live_loads(query, read_progress(live, name), copies), f"the run of {live}"
+        else:
+            loads = analysed_loads(query, known or Statistics(), copies)
+            source = "its statistics" if known else "defaults (`watersmeet analyze` measures)"
+        reports[name] = StateReport(loads, target, count, source)
+    return reports
+
+
+def read_progress(path: Path, query: str) -> dict[str, Any]:
+    """What a query last told of itself: in a checkpoint's folder, or in the output of `run --json`."""
+    kept = next((p for p in (path / query / PROGRESS, path / PROGRESS) if p.exists()), None)
+    try:
+        lines = (kept or path).read_text().splitlines()
+    except OSError as error:
+        raise ConfigurationError(f"{path} tells no progress of {query}: {error.strerror}") from None
+    found = None
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # such as answers printed between
+        if isinstance(record, dict) and "inputs" in record and record.get("query", query) == query:
+            found = record
+    if found is None:
+        raise ConfigurationError(f"{path} tells no progress of {query}")
+    return found
+
+
+def _parse_memory(text: str) -> float:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--memory: {error}") from None
 
 
 def _typed(
@@ -97,18 +159,6 @@ def _typed(
     except ValueError as error:
         raise ConfigurationError(f"{error}") from None
     return typed_demands(rates, windows_s, tuples, tuple_bytes or (1.0,))
-
-
-def parse_bytes(text: str) -> float:
-    """Bytes of '256MB', '1.5 g' or '1000'; a k is a thousand.
-
-    >>> parse_bytes("1.5 GB")
-    1500000000.0
-    """
-    found = _BYTES.fullmatch(text.strip())
-    if found is None:
-        raise ConfigurationError(f"--memory {text}: write a number and a unit, such as 256MB")
-    return float(found[1]) * _FACTOR[found[2].lower()]
 
 
 def _parse_tuples(texts: list[str]) -> dict[str, float]:

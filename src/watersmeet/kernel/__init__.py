@@ -18,6 +18,7 @@ from watersmeet.kernel.layout import (
     key_column,
     lay_out,
 )
+from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.routing import Grid, route
 from watersmeet.kernel.watermark import Marks, Patience, Watermark
@@ -46,7 +47,9 @@ __all__ = [
     "PersistedChunk",
     "Places",
     "RankBucket",
+    "Shed",
     "Snapshot",
+    "StateLimit",
     "Watermark",
     "key_column",
     "lay_out",

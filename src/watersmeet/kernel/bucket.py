@@ -20,7 +20,10 @@ from watersmeet.kernel.held_answers import AnswerDelay, AnswerSampler, HeldAnswe
 from watersmeet.kernel.join import MultiwayJoin, Snapshot
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
+from watersmeet.kernel.limit import StateLimit
+from watersmeet.kernel.limited import LimitedJoin
 from watersmeet.kernel.ranker import Places, Ranker
+from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.watermark import Marks, Patience, Watermark, patience_of
 from watersmeet.query import Query
 
@@ -37,21 +40,23 @@ class BucketPlan:
     delays_answers: bool = False
     emit_every_us: int | None = None
     initial_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limit: StateLimit | None = None  # of one bucket
 
     @property
     def is_ranked(self) -> bool:
         return any(item.window.counts_rows for item in self.layout.inputs)
 
 
-def plan_bucket(query: Query) -> BucketPlan:
-    """What the buckets of a query must know."""
+def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
+    """What the buckets of a query must know; `limit` is of one bucket."""
     order_by = {
         item.alias: tuple(c.name for c in item.stream.columns if c.name != item.stream.event_time)
         for item in query.inputs
         if item.window.counts_rows
     }
     every = query.aggregate.emit_every_us if query.aggregate else None
-    return BucketPlan(lay_out(query), patience_of(query), order_by, query.distinct and every is None, every)
+    delays = query.distinct and every is None
+    return BucketPlan(lay_out(query), patience_of(query), order_by, delays, every, limit=limit)
 
 
 class JoinBucket:
@@ -59,6 +64,9 @@ class JoinBucket:
 
     def __init__(self, plan: BucketPlan) -> None:
         self.join = MultiwayJoin(plan.layout, plan.initial_order)
+        self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
+        self.counts = StepCounts()  # of the latest micro-batch
+        self._is_between_batches = True
         self.watermark = Watermark(plan.patience)
         self.held: HeldAnswers | None = None
         if plan.emit_every_us is not None:
@@ -78,15 +86,37 @@ class JoinBucket:
         now = self.watermark.advance(marks)
         if watermark is not None:
             now = self.watermark.now = max(self.watermark.now, watermark)
-        for answers in self.join.step(new, now, places, fetch):
+        yield from self._join(new, now, places or {}, fetch)
+        if self.held is not None:
+            for batch in self.held.release(now):
+                yield pa.Table.from_batches([batch])
+        self._is_between_batches = True
+
+    def feed(self, new: Mapping[str, pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Answers of the first part of a micro-batch, of which `step` takes the last."""
+        yield from self._join(new, self.join.watermark, {})
+
+    def _join(
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        now: int,
+        places: Mapping[str, Places],
+        fetch: Fetch | None = None,
+    ) -> Iterator[pa.Table]:
+        if self._is_between_batches:
+            self.counts, self._is_between_batches = StepCounts(), False
+        if self.limited is None:
+            steps = self.join.step(new, now, places, fetch)
+        else:  # without payload that comes late: it is the better part of what is to be limited
+            steps = self.limited.step(new, now, places, self.held.room if self.held else None)
+        for answers in steps:
             if self.held is None:
                 yield answers
             else:
                 for batch in answers.combine_chunks().to_batches():
                     self.held.room.add(batch)
-        if self.held is not None:
-            for batch in self.held.release(now):
-                yield pa.Table.from_batches([batch])
+        self.counts.add(self.join.counts if self.limited is None else self.limited.counts)
+        self.join.arrived = {}
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
@@ -100,6 +130,7 @@ class JoinBucket:
             "next_chunk": dict(join.next_chunk),
             "newest_place": dict(join.newest_place),
             "next_held": self.held.room.next_number if self.held else 0,
+            **({"survival": self.limited.survival.snapshot()} if self.limited else {}),
         }
 
     @classmethod
@@ -112,6 +143,8 @@ class JoinBucket:
         numbers = Snapshot(bucket.watermark.now, snapshot["next_chunk"], snapshot["newest_place"])
         own = [chunk for chunk in everything if chunk.section != HELD]
         bucket.join = MultiwayJoin.restore(plan.layout, numbers, own, plan.initial_order)
+        if plan.limit is not None:
+            bucket.limited = LimitedJoin(bucket.join, plan.limit, snapshot.get("survival"))
         if bucket.held is not None:
             bucket.held.watermark = bucket.watermark.now
             for chunk in sorted(everything, key=lambda chunk: chunk.number):
@@ -132,6 +165,11 @@ class JoinBucket:
     def nbytes(self) -> int:
         """Memory taken, indexes included."""
         return self.state_bytes + self.join.index_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory taken without the room that indexes have to grow into: what a limit is for."""
+        return self.join.used_bytes + (self.held.room.nbytes if self.held else 0)
 
 
 @dataclass(frozen=True)
@@ -211,8 +249,8 @@ class RankBucket:
 class Bucket:
     """A query over all of its streams' tuples, in one process."""
 
-    def __init__(self, query: Query) -> None:
-        plan = plan_bucket(query)
+    def __init__(self, query: Query, limit: StateLimit | None = None) -> None:
+        plan = plan_bucket(query, limit)
         self.query = query
         self.ranks = RankBucket(plan) if plan.is_ranked else None
         self.joins = JoinBucket(plan)

@@ -89,6 +89,16 @@ class WaitingRoom:
         self._chunks = [chunk for chunk in self._chunks if chunk.last >= bound and bound != NEVER]
         self._merge()
 
+    def thin(self, nbytes: int) -> int:
+        """Leaves rows of about so many bytes, spread evenly; returns how many went."""
+        before, share = self.rows, nbytes / max(1, self.nbytes)
+        chunks, self._chunks = self._chunks, []
+        for chunk in chunks:
+            numbers = np.arange(chunk.batch.num_rows, dtype=np.float64)
+            chosen = np.flatnonzero(np.floor((numbers + 1) * share) > np.floor(numbers * share))
+            self.add(chunk.batch.take(pa.array(chosen)), self.next_number)
+        return before - self.rows
+
     def persisted(self) -> list[PersistedChunk]:
         return [PersistedChunk(self.section, chunk.number, chunk.batch) for chunk in self._chunks]
 

@@ -25,9 +25,11 @@ from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.pieces import in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.query import BEGINNING, NEVER
 
@@ -36,15 +38,6 @@ CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of 
 CELL_ROWS = 4096  # but not in cells smaller than this
 MAX_WAITING = 1 << 21  # combinations that wait for payload at once
 REVIEW_INDEXES_EVERY = 64  # steps
-
-
-@dataclass
-class StepCounts:
-    """What one step did, for the metrics."""
-
-    late: dict[str, int] = field(default_factory=dict)
-    probes: int = 0
-    answers: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +68,8 @@ class MultiwayJoin:
         self.layout = layout
         self.watermark = BEGINNING
         self.counts = StepCounts()
+        self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
+        self.block_partials = BLOCK_PARTIALS
         self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
         self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
@@ -100,7 +95,7 @@ class MultiwayJoin:
         }
         for alias, known in places.items():
             self.stores[alias].settle_places(known.first, known.ts)
-        ready = self._release(added, max(watermark, self.watermark))
+        ready = self.arrived = self._release(added, max(watermark, self.watermark))
         found = self._find(ready)
         if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
             found = self._with_payload(found, max(watermark, self.watermark), fetch)
@@ -159,6 +154,22 @@ class MultiwayJoin:
         return sum(store.index_bytes for store in self.stores.values())
 
     @property
+    def used_bytes(self) -> int:
+        """Memory taken by payload and indexes, without the room that indexes have to grow into."""
+        return self.payload_bytes + sum(store.used_index_bytes for store in self.stores.values())
+
+    def replace_chunks(self, alias: str, chunks: Iterable[PersistedChunk]) -> None:
+        """Holds exactly these chunks of an input, as if it had been restored from them."""
+        layout, newest = self.layout.of(alias), self.stores[alias].newest_place
+        next_chunk = self.stores[alias].next_chunk
+        self.stores[alias] = TupleStore(layout)  # before the new indexes are built: not both at once
+        self.stores[alias].newest_place = newest
+        self._pending[alias] = []
+        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+            self._settle_restored(alias, self._keep(alias, chunk.batch, chunk.number))
+        self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
+
+    @property
     def chunk_count(self) -> int:
         return sum(len(store.chunks) for store in self.stores.values())
 
@@ -176,7 +187,7 @@ class MultiwayJoin:
             batch = batch.filter(pa.array(accepted))
         if not batch.num_rows:
             return None
-        arrivals = self._keep(alias, _in_time_order(batch, layout.window.duration_us), None)
+        arrivals = self._keep(alias, in_time_order(batch, layout.window.duration_us), None)
         if layout.window.counts_rows and arrivals.places is not None:
             ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
             # Among many tuples of one instant some leave the moment they enter: they never live.
@@ -187,7 +198,7 @@ class MultiwayJoin:
         store, layout = self.stores[alias], self.layout.of(alias)
         ts = np.array(batch.column(TS), np.int64)
         places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
-        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places[-1]), number)
+        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places.max()), number)
         rows = np.arange(chunk.start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
         return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
@@ -273,9 +284,12 @@ class MultiwayJoin:
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         sequence = self.order.sequence(head)
-        block = max(1024, int(BLOCK_PARTIALS / self.order.expected_fanout(head, sequence)))
-        for start in range(0, len(arrivals), block):
-            part = arrivals if block >= len(arrivals) else arrivals.pick(np.s_[start : start + block])
+        start = 0
+        while start < len(arrivals):
+            block = self._block_rows(head, sequence)
+            whole = start == 0 and block >= len(arrivals)
+            part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
+            start += block
             partials = _Partials({head: part.rows}, part.ts, part.ends, part.hashes)
             for number, probe in enumerate(sequence):
                 later = {cls for other in sequence[number + 1 :] for cls in other.classes}
@@ -286,6 +300,11 @@ class MultiwayJoin:
                 complete = self._verified(partials, sequence)
                 if len(complete.max_ts):
                     yield complete
+
+    def _block_rows(self, head: str, sequence: tuple[Probe, ...]) -> int:
+        """How many tuples of a head to join at once, by what the blocks before have met."""
+        least = min(1024, self.block_partials >> 8)
+        return max(least, int(self.block_partials / self.order.expected_fanout(head, sequence)))
 
     def _extend(self, head: str, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
         """Every partial combination with every match of one more input."""
@@ -372,13 +391,3 @@ class MultiwayJoin:
         if self._steps % REVIEW_INDEXES_EVERY == 0:
             for alias, store in self.stores.items():
                 store.keep_indexes(self.order.used_classes(alias))
-
-
-def _in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:
-    """A batch that spans several windows, ordered, so that what is over can be cut off its front."""
-    if duration_us is None:
-        return batch
-    ts = np.asarray(batch.column(TS))
-    if int(ts.max()) - int(ts.min()) <= 2 * duration_us or bool((ts[1:] >= ts[:-1]).all()):
-        return batch
-    return batch.take(pa.array(np.argsort(ts, kind="stable")))

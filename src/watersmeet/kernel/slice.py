@@ -196,6 +196,10 @@ class _Column:
     def nbytes(self) -> int:
         return int(self.values.nbytes)
 
+    def used(self, count: int) -> int:
+        """Bytes of the first `count` rows; room to grow into is not memory before something is in it."""
+        return int(self.values[:count].nbytes)
+
 
 class _Index:
     """Chained entries over the hashes of one set of classes, in one piece of memory."""
@@ -235,6 +239,9 @@ class _Index:
     def nbytes(self) -> int:
         return int(self._memory.nbytes)
 
+    def used(self, count: int) -> int:
+        return int(self.heads.nbytes + self.bitmap.nbytes) + self.chain.used(count) + self.facts.used(count)
+
 
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
@@ -264,7 +271,7 @@ class Slice:
         if self._places is not None and self._ends is not None and places is not None:
             self._places.put(start, places)
             self._ends.put(start, ends)
-            self.last_place = int(places[-1])
+            self.last_place = max(self.last_place, int(places.max()))
         self.count += len(ts)
         self.low_ts = min(self.low_ts, int(ts.min()))
         self.high_end = max(self.high_end, int(ends.max()))
@@ -307,6 +314,12 @@ class Slice:
         beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
         return sum(part.nbytes for part in (*beside, *self._indexes.values()))
 
+    @property
+    def used_bytes(self) -> int:
+        """Memory taken, without the room that columns have to grow into."""
+        beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
+        return sum(part.used(self.count) for part in (*beside, *self._indexes.values()))
+
     def _index(self, classes: Classes) -> _Index:
         index = self._indexes.get(classes)
         if index is None:
@@ -341,6 +354,9 @@ class _Beside:
     @property
     def nbytes(self) -> int:
         return sum(column.nbytes for column in (self._ts, self._rows, *self._hashes.values()))
+
+    def used(self, count: int) -> int:
+        return sum(column.used(count) for column in (self._ts, self._rows, *self._hashes.values()))
 
 
 def ends_from_places(window: Window, places: Longs, first_place: int, places_ts: Longs) -> Longs:

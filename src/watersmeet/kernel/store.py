@@ -110,6 +110,10 @@ class TupleStore:
     def index_bytes(self) -> int:
         return sum(piece.nbytes for piece in self._slices.values())
 
+    @property
+    def used_index_bytes(self) -> int:
+        return sum(piece.used_bytes for piece in self._slices.values())
+
     def add_chunk(
         self, batch: pa.RecordBatch, ts: Longs, last_place: int, number: int | None = None
     ) -> Chunk:
@@ -183,7 +187,8 @@ class TupleStore:
             return
         batch = pa.concat_batches([chunk.batch for chunk in run])
         ts = np.asarray(batch.column(TS))
-        self.chunks[-len(run) :] = [_chunk(self.next_chunk, run[0].start, batch, ts, run[-1].last_place)]
+        last_place = max(chunk.last_place for chunk in run)
+        self.chunks[-len(run) :] = [_chunk(self.next_chunk, run[0].start, batch, ts, last_place)]
         self.next_chunk += 1
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:

@@ -3,6 +3,7 @@
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
     DIR/watersmeet.json  the plan the state was written by, and whether the input has been ended
+    DIR/progress.json    what the query last told of itself, for `watersmeet size`
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
 is resumed with the number of partitions and the shares it was started with, whatever the session's settings
@@ -26,6 +27,7 @@ from watersmeet.spark.state_log import describe_change
 
 RECORD = "watersmeet.json"
 CONTROL = "control"
+PROGRESS = "progress.json"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Checkpoint:
         record = self._read()
         if record is not None and not record.ended:
             self._write(replace(record, ended=True))
+
+    def keep_progress(self, text: str) -> None:
+        """Leaves what the query tells of itself where it can be looked up."""
+        self._files.write(PROGRESS, text)
 
     @property
     def _files(self) -> Folder:

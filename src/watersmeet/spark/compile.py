@@ -17,7 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
 
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, KEEP, TICK, TS, Grid, InputLayout, plan_bucket
+from watersmeet.kernel import (
+    ANSWER_END,
+    ANSWER_TS,
+    KEEP,
+    TICK,
+    TS,
+    Grid,
+    InputLayout,
+    StateLimit,
+    plan_bucket,
+)
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
@@ -26,7 +36,7 @@ from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackVa
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.late_columns import wide_columns
 from watersmeet.spark.metrics import STAGE_SCHEMA, observed
-from watersmeet.spark.pack import NOW, Pack, PackEnd
+from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
 from watersmeet.spark.parquet_files import INPUT, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
@@ -49,6 +59,7 @@ class Compiler:
     sources: Mapping[str, DataFrame]
     control: DataFrame | None = None
     files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
+    limit: StateLimit | None = None  # of the whole query
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
@@ -67,19 +78,21 @@ class Compiler:
         """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
         query = self.query
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        bucket = replace(plan_bucket(query), initial_order=orders)
         grid = Grid(self.plan.shares.shares)
+        limit = self.limit.share(grid.buckets) if self.limit else None
+        bucket = replace(plan_bucket(query, limit), initial_order=orders)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)
         late = self._late(bucket.layout.inputs)
-        stage = StagePlan("join", bucket, streams, grid, labels, self.plan.fingerprint, late)
+        fingerprint = self.plan.fingerprint
+        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, late, self._cached(grid))
         ranked = query.joins_delayed
         rank_labels = bucket_labels(self.plan.partitions)[:1]
         whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
         first = (whole, rank_labels) if ranked else (grid, labels)
         wire = self._packed(bucket.layout.inputs, *first)
         if ranked:
-            rank = StagePlan("rank", bucket, streams, whole, rank_labels, self.plan.fingerprint)
+            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint)
             wire = wire.groupBy("bucket").transformWithStateInPandas(
                 RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
             )
@@ -92,6 +105,16 @@ class Compiler:
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
         return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
 
+    def _cached(self, grid: Grid) -> int | None:
+        """How many buckets a worker keeps under a limit: not those that others are at work on by now."""
+        workers = max(1, self.spark.sparkContext.defaultParallelism)
+        return -(-grid.buckets // workers) if self.limit else None
+
+    @property
+    def _chunk_bytes(self) -> int:
+        least = 1 << 20
+        return CHUNK_BYTES if self.limit is None else max(least, min(CHUNK_BYTES, self.limit.nbytes // 16))
+
     def _packed(self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...]) -> DataFrame:
         """The wire rows of all inputs; neighbours whose files are read directly share their tasks."""
         parts: list[DataFrame] = []
@@ -102,10 +125,17 @@ class Compiler:
                 continue
             for number, (item, layout) in group:
                 projected, columns = self._projected(item, layout)
-                parts.append(projected.mapInArrow(Pack(number, layout, columns, grid, labels), WIRE_SCHEMA))
+                parts.append(
+                    projected.mapInArrow(self._pack(number, layout, columns, grid, labels), WIRE_SCHEMA)
+                )
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
+
+    def _pack(
+        self, number: int, layout: InputLayout, names: tuple[str, ...], grid: Grid, labels: tuple[int, ...]
+    ) -> Pack:
+        return Pack(number, layout, names, grid, labels, self._chunk_bytes)
 
     def _is_direct(self, item: Input, layout: InputLayout) -> bool:
         """Whether an input's files go into chunks without an expression of Spark's between."""
@@ -124,11 +154,12 @@ class Compiler:
         for number, (item, layout) in group:
             columns = self._file_columns(item, layout)
             names = tuple(column.name for column in columns)
-            packs[number] = (Pack(number, layout, names, grid, labels), columns)
+            packs[number] = (self._pack(number, layout, names, grid, labels), columns)
             frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)
-        return united.mapInArrow(PackFiles(packs), WIRE_SCHEMA)
+        # Under a limit of memory a batch is joined in pieces, each of which would open the files again.
+        return united.mapInArrow(PackFiles(packs, may_be_late=self.limit is None), WIRE_SCHEMA)
 
     def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
         """What the chunks of an input hold, as columns of its files."""

@@ -63,9 +63,9 @@ class DistinctStage(BucketStage):
         return DistinctValues.restore(self._columns, snapshot, chunks)
 
     def run(
-        self, bucket: DistinctValues, number: int, rows: list[WireRow], started: float
+        self, bucket: DistinctValues, number: int, arriving: Iterator[WireRow], started: float
     ) -> Iterator[pd.DataFrame]:
-        arrived = [decode(row.chunk) for row in rows if row.chunk]
+        arrived = [decode(row.chunk) for row in arriving if row.chunk]
         if arrived:
             appeared = bucket.step(pa.concat_batches(arrived)).select(list(self._columns))
             if appeared.num_rows:

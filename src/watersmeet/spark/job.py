@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import Shed, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import Sink
+from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.progress import Progress, parse_progress
 from watersmeet.spark.sinks import write_stream
+
+WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
+SMALLEST = 1024
+KEEP_EVERY_S = 30  # what the query tells is written to the checkpoint this often, and at the end
+
+# How many times smaller batches are to be -> the sources, and names of files for those read directly.
+ReadSources = Callable[[int], tuple[Mapping[str, DataFrame], Mapping[str, DataFrame]]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class RunOptions:
     trigger_us: int | None = None
     available_now: bool = False
     flush: bool = False
+    limit: StateLimit | None = None  # of the memory for each query's state
 
     def __post_init__(self) -> None:
         if self.flush and not self.available_now:
@@ -49,6 +61,10 @@ class Job:
     options: RunOptions
     files: Mapping[str, DataFrame] = field(default_factory=dict)
     progress: Progress | None = None
+    read_sources: ReadSources | None = None  # how to read them with smaller batches
+    _smaller: int = 1  # how many times
+    _has_warned: bool = False
+    _kept_at: float = 0.0
     _query: StreamingQuery | None = None
     _seen: set[tuple[str, int]] = field(default_factory=set)
     _untold: list[Progress] = field(default_factory=list)
@@ -59,7 +75,9 @@ class Job:
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
         control = self.checkpoint.control()
-        answers = Compiler(self.spark, self.plan, self.sources, control, self.files).answers()
+        answers = Compiler(
+            self.spark, self.plan, self.sources, control, self.files, self.options.limit
+        ).answers()
         self._query = write_stream(
             answers,
             self.sink,
@@ -83,7 +101,48 @@ class Job:
         fresh, self._untold = self._untold, []
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
+        if fresh and self.options.limit is not None and self.options.limit.shed is Shed.NONE:
+            fresh[-1] = self.progress = replace(fresh[-1], notice=self._press_back(self.options.limit, fresh))
+        if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._keep_progress()
         return fresh
+
+    def _keep_progress(self) -> None:
+        if self.progress is not None:
+            self._kept_at = time.monotonic()
+            # Nothing depends on it: neither a full disk nor a JVM that has gone is to be told from here.
+            with contextlib.suppress(Exception):
+                self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
+
+    def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """Resumes with smaller batches when state is over its limit and they could help; says so."""
+        over = [p for p in fresh if p.memory_bytes > limit.nbytes]
+        if not over:
+            return ""
+        said = f"state takes {format_bytes(over[-1].memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
+        brought = max(p.arrived_bytes for p in over)
+        if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
+            return f"{said}: batches are {self._smaller} times smaller now"
+        if self._has_warned:
+            return ""
+        self._has_warned = True
+        return (
+            f"{said}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it more "
+            "memory, shorter windows, or a policy that sheds"
+        )
+
+    def _shrink_batches(self) -> bool:
+        """Resumes with batches half as large, if that can be done; a batch under way is done again."""
+        if self.read_sources is None or self._smaller >= SMALLEST or self._ending:
+            return False
+        if self._query is None or not self._query.isActive:
+            return False
+        self._smaller *= 2
+        stop_query(self._query)
+        self._read_reports()
+        self.sources, self.files = self.read_sources(self._smaller)
+        self.start()
+        return True
 
     def is_running(self) -> bool:
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
@@ -113,12 +172,15 @@ class Job:
             key = (record["runId"], record["batchId"])
             if key not in self._seen and record.get("observedMetrics"):
                 self._seen.add(key)
-                self.progress = parse_progress(record, streams, self.progress)
+                limit = self.options.limit.nbytes if self.options.limit else None
+                self.progress = replace(parse_progress(record, streams, self.progress), state_limit=limit)
                 self._untold.append(self.progress)
 
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""
         stop_query(self._query)
+        if self._query is not None:
+            self._keep_progress()
 
 
 def stop_query(query: StreamingQuery | None) -> None:

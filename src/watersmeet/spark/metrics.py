@@ -1,7 +1,8 @@
 """Metrics ride on the join stage's output rows and are summed by `DataFrame.observe`.
 
 They appear in Spark's own `StreamingQueryProgress.observedMetrics["watersmeet"]`: per input the tuples that
-arrived, were late, or had no event time; per stream its largest event time; and the stage's state and work.
+arrived, were late, had no event time, were shed and are kept; per stream its largest event time; and the
+stage's state and work.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ SUMMED = (
     "state_chunks",
     "kernel_us",
     "stage_us",
+    "combinations",  # what the join found, of which `answers` are made
+    "missed_milli",  # thousandths of combinations, as estimated
+    "arrived_bytes",
 )
 BUSIEST = "busiest_stage_us"  # the largest stage_us of a bucket
 WATERMARK_US = "watermark_us"
@@ -39,7 +43,8 @@ WATERMARK_US = "watermark_us"
 
 def metric_names(layout: JoinLayout, streams: tuple[str, ...]) -> tuple[str, ...]:
     """Every metric column of a join's output, in order."""
-    per_input = [f"{kind}_{item.alias}" for item in layout.inputs for kind in ("input", "late", "undated")]
+    kinds = ("input", "late", "undated", "shed", "kept", "kept_bytes")
+    per_input = [f"{kind}_{item.alias}" for item in layout.inputs for kind in kinds]
     per_stream = [f"max_ts_{stream}" for stream in dict.fromkeys(streams)]
     return (*SUMMED, *per_input, BUSIEST, WATERMARK_US, *per_stream)
 
@@ -78,23 +83,30 @@ class StageMetrics:
 
     def count_arrivals(self, grid: Grid, number: int, rows: list[WireRow], bucket: JoinBucket) -> None:
         """Counts each tuple once, in the first of the buckets it was sent to."""
+        self.values["arrived_bytes"] = sum(row.nbytes + len(row.chunk) for row in rows)
         for index, alias in enumerate(self.aliases):
             own = [row for row in rows if row.input == index]
             classes = bucket.join.layout.of(alias).classes
             if grid.is_home(number, classes):
                 self.values[f"input_{alias}"] = sum(row.rows for row in own)
-                late = bucket.join.counts.late.get(alias, 0)
+                late = bucket.counts.late.get(alias, 0)
                 self.values[f"late_{alias}"] = late + sum(row.late for row in own)
                 self.values[f"undated_{alias}"] = sum(row.undated for row in own)
             name = f"max_ts_{self.streams[index]}"
             self.values[name] = max(self.values[name], *(row.max_ts for row in own), UNKNOWN)
 
     def count_state(self, bucket: JoinBucket) -> None:
+        for alias, store in bucket.join.stores.items():
+            self.values[f"shed_{alias}"] = bucket.counts.shed.get(alias, 0)
+            self.values[f"kept_{alias}"] = store.live_rows
+            self.values[f"kept_bytes_{alias}"] = store.payload_bytes
         self.values |= {
-            "probes": bucket.join.counts.probes,
+            "probes": bucket.counts.probes,
+            "combinations": bucket.counts.answers,
+            "missed_milli": round(1000 * bucket.counts.missed),
             "state_rows": bucket.state_rows,
             "state_bytes": bucket.state_bytes,
-            "memory_bytes": bucket.nbytes,
+            "memory_bytes": bucket.used_bytes,
             "state_chunks": bucket.join.chunk_count,
             WATERMARK_US: bucket.watermark.now,
         }

@@ -19,6 +19,7 @@ from watersmeet.spark.wire import END_OF_INPUT, UNKNOWN, WireRow, encode, to_arr
 
 NOW = "__now"  # the batch's own time, where some stream is declared with idle_after
 CHUNK_ROWS = 1 << 20  # a task sends what it has gathered when it reaches this many rows
+CHUNK_BYTES = 64 << 20  # or this many bytes
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class Pack:
     columns: tuple[str, ...]  # what a chunk holds
     grid: Grid
     labels: tuple[int, ...]
+    chunk_bytes: int = CHUNK_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []
-        rows, undated, max_ts, now_us = 0, 0, UNKNOWN, UNKNOWN
+        rows, undated, max_ts, now_us, nbytes = 0, 0, UNKNOWN, UNKNOWN, 0
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -44,10 +46,11 @@ class Pack:
                 max_ts = max(max_ts, seen)
             gathered.append(self._usable(batch))
             rows += int(batch.num_rows)
+            nbytes += int(gathered[-1].nbytes)
             undated += int(batch.column(TS).null_count)
-            if rows >= CHUNK_ROWS:
+            if rows >= CHUNK_ROWS or nbytes >= self.chunk_bytes:
                 yield self._send(gathered, max_ts, now_us, undated)
-                gathered, rows, undated = [], 0, 0
+                gathered, rows, undated, nbytes = [], 0, 0, 0
         if rows:
             yield self._send(gathered, max_ts, now_us, undated)
 

@@ -72,6 +72,7 @@ class PackFiles:
     """Packs the files named by rows of (input, path); called by `mapInArrow`."""
 
     inputs: Mapping[int, tuple[Pack, tuple[FileColumn, ...]]]
+    may_be_late: bool = True  # whether wide columns may come after the join
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         named: dict[int, list[tuple[str, int | None]]] = {}
@@ -81,7 +82,7 @@ class PackFiles:
         for number, files in named.items():
             pack, columns = self.inputs[number]
             paths = [path for path, _ in files]
-            late = late_columns(paths, columns, len(pack.labels))
+            late = late_columns(paths, columns, len(pack.labels)) if self.may_be_late else ()
             if late:
                 columns = tuple(column for column in columns if column not in late)
                 pack = replace(pack, columns=(*(column.name for column in columns), REF))

@@ -25,7 +25,8 @@ from watersmeet.spark.pack import NOW
 from watersmeet.spark.parquet_schema import fits
 
 DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files
-READ_ROWS = 1 << 18
+READ_ROWS = 1 << 18  # at once, or fewer where they are wide
+READ_BYTES = 32 << 20
 CHOSEN_ROWS = 1 << 14  # decoded at a time when only some are wanted
 
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -48,13 +49,19 @@ def read_rows(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> 
     with _opened(uri) as (path, file):
         held = {column.column: _held(path, file.schema_arrow, column) for column in columns}
         wanted = [name for name in held.values() if name is not None]
-        for batch in file.iter_batches(READ_ROWS, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(_rows_at_once(file), columns=wanted, use_threads=False):
             arrays = [_values(path, batch, held[column.column], column) for column in columns]
             names = [column.name for column in columns]
             if now_us is not None:
                 arrays.append(pa.repeat(pa.scalar(now_us, pa.int64()), batch.num_rows))
                 names.append(NOW)
             yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _rows_at_once(file: pq.ParquetFile) -> int:
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    row_bytes = sum(group.total_byte_size for group in groups) / max(1, file.metadata.num_rows)
+    return int(min(READ_ROWS, max(1024, READ_BYTES / max(1, row_bytes))))
 
 
 def read_chosen(uri: str, columns: Sequence[FileColumn], rows: npt.NDArray[np.int64]) -> list[pa.Array]:

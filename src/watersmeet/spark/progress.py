@@ -1,6 +1,6 @@
 """Spark's report on a micro-batch, with our observed metrics in it, as the few numbers a person follows.
 
-Names are data: whatever `input_<alias>`, `late_<alias>`, `undated_<alias>` and `max_ts_<stream>` the observed
+Names are data: whatever `input_<alias>`, `late_<alias>`, `shed_<alias>` and `max_ts_<stream>` the observed
 metrics hold become rows here. Nothing of Spark is needed: a report is the dictionary in its JSON.
 """
 
@@ -29,6 +29,17 @@ class InputProgress:
     max_ts_us: int | None  # of its stream, so far
     ahead_us: int | None  # how far its stream is before the watermark
     malformed: int = 0  # messages of its stream that could not be read
+    shed: int = 0  # tuples removed because the state was at its limit
+    kept: int = 0  # tuples in the state, copies included
+    kept_bytes: int = 0  # of their payload
+    since: tuple[int, int] | None = None  # newest event time at the first report, and tuples since then
+
+    @property
+    def event_rows_per_s(self) -> float | None:
+        """Tuples a second of event time, which a backlog read in a hurry does not change."""
+        if self.since is None or self.max_ts_us is None or self.max_ts_us <= self.since[0]:
+            return None
+        return self.since[1] * 1e6 / (self.max_ts_us - self.since[0])
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,18 @@ class Progress:
     total_batches: int = 0
     malformed: int = 0
     total_malformed: int = 0
+    arrived_bytes: int = 0
+    total_shed: int = 0
+    completeness: float = 1.0  # of the answers of this batch, or of the last that had any, as estimated
+    total_completeness: float = 1.0
+    total_combinations: int = 0  # what the join found, of which answers are made
+    total_missed: float = 0.0  # what it did not find for want of tuples shed, as estimated
+    state_limit: int | None = None
+    notice: str = ""  # what was done, or is to be known, about the memory
+
+    @property
+    def shed(self) -> int:
+        return sum(item.shed for item in self.inputs)
 
     @property
     def rows(self) -> int:
@@ -67,7 +90,9 @@ class Progress:
 
     def as_json(self) -> dict[str, Any]:
         """Every field as plain JSON, with the sums over inputs."""
-        return {**asdict(self), "rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late}
+        inputs = [{**asdict(item), "event_rows_per_s": item.event_rows_per_s} for item in self.inputs]
+        sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late, "shed": self.shed}
+        return {**asdict(self), "inputs": inputs, **sums}
 
 
 def parse_progress(
@@ -90,6 +115,9 @@ def parse_progress(
         for alias in _aliases(metrics, previous)
     )
     answers = metrics.get("answers", 0)
+    found, missed = metrics.get("combinations", 0), metrics.get("missed_milli", 0) / 1000
+    total_found = (previous.total_combinations if previous else 0) + found
+    total_missed = (previous.total_missed if previous else 0.0) + missed
     return Progress(
         batch_id=int(report["batchId"]),
         timestamp=str(report["timestamp"]),
@@ -108,7 +136,17 @@ def parse_progress(
         total_batches=(previous.total_batches if previous else 0) + 1,
         malformed=sum(malformed.values()),
         total_malformed=(previous.total_malformed if previous else 0) + sum(malformed.values()),
+        arrived_bytes=metrics.get("arrived_bytes", 0),
+        total_shed=(previous.total_shed if previous else 0) + sum(item.shed for item in inputs),
+        completeness=_share(found, missed, previous.completeness if previous else 1.0),
+        total_completeness=_share(total_found, total_missed, 1.0),
+        total_combinations=total_found,
+        total_missed=total_missed,
     )
+
+
+def _share(found: float, missed: float, otherwise: float) -> float:
+    return found / (found + missed) if found + missed else otherwise
 
 
 def _metrics(report: Mapping[str, Any]) -> dict[str, int]:
@@ -156,7 +194,17 @@ def _input(
         max_ts_us=newest,
         ahead_us=None if newest is None or watermark is None else newest - watermark,
         malformed=malformed.get(stream, 0),
+        shed=metrics.get(f"shed_{alias}", 0),
+        kept=metrics.get(f"kept_{alias}", before.kept if before else 0),
+        kept_bytes=metrics.get(f"kept_bytes_{alias}", before.kept_bytes if before else 0),
+        since=_since(before, newest, rows),
     )
+
+
+def _since(before: InputProgress | None, newest: int | None, rows: int) -> tuple[int, int] | None:
+    if before is not None and before.since is not None:
+        return before.since[0], before.since[1] + rows
+    return None if newest is None else (newest, 0)
 
 
 def _time(value: int | None, otherwise: int | None) -> int | None:

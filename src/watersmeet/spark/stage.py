@@ -61,6 +61,7 @@ class StagePlan:
     labels: tuple[int, ...]
     fingerprint: str
     late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
+    cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
 
 
 class BucketStage(StatefulProcessor):
@@ -79,21 +80,23 @@ class BucketStage(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         started = time.perf_counter()
-        arrived = from_pandas(rows)
         number = self.plan.labels.index(int(key[0]))
         head = self._state.read_head(self.plan.fingerprint)
         cache, cache_key = worker_cache(), _cache_key(self.plan, number)
         entry = self._find(head, cache.take(cache_key))
-        yield from self.run(entry.bucket, number, arrived, started)
+        yield from self.run(entry.bucket, number, from_pandas(rows), started)
         changes = entry.tracker.changes(entry.bucket.persisted())
         head = self._state.write(head, changes, entry.bucket.snapshot())
-        cache.put(cache_key, Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes))
+        kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes)
+        cache.put(cache_key, kept, self.plan.cached_buckets)
 
     def close(self) -> None:
         """Nothing to close: state belongs to Spark, the cache to the worker."""
 
     @abstractmethod
-    def run(self, bucket: Any, number: int, rows: list[WireRow], started: float) -> Iterator[pd.DataFrame]:
+    def run(
+        self, bucket: Any, number: int, arriving: Iterator[WireRow], started: float
+    ) -> Iterator[pd.DataFrame]:
         """Feeds a micro-batch to a bucket and yields the stage's output."""
 
     @abstractmethod
@@ -131,17 +134,15 @@ class JoinStage(BucketStage):
         return JoinBucket.restore(self.plan.bucket, snapshot, chunks)
 
     def run(
-        self, bucket: JoinBucket, number: int, rows: list[WireRow], started: float
+        self, bucket: JoinBucket, number: int, arriving: Iterator[WireRow], started: float
     ) -> Iterator[pd.DataFrame]:
         metrics = StageMetrics.named(self.plan.bucket.layout, self.plan.streams)
-        late = LateColumns(self.plan.late)
-        new, marks = read_batch(self.plan, rows, late)
-        places = read_places(self.plan, rows)
-        watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
+        rows: list[WireRow] = []
         kernel_s, answers = 0.0, 0
+        self._reading_s = 0.0
         blobs: list[bytes] = []
         before = time.perf_counter()
-        for table in bucket.step(new, marks, places, max(watermarks, default=None), late):
+        for table in self._join(bucket, arriving, rows):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
             blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
@@ -150,12 +151,39 @@ class JoinStage(BucketStage):
                 blobs = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
+        if self.plan.bucket.limit is not None:
+            pa.default_memory_pool().release_unused()  # what the batch took is not kept for the next
         metrics.count_arrivals(self.plan.grid, number, rows, bucket)
         metrics.count_state(bucket)
         metrics.set("answers", answers)
-        metrics.set("kernel_us", int(1e6 * kernel_s))
+        metrics.set("kernel_us", int(1e6 * (kernel_s - self._reading_s)))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
         yield metrics.frame(blobs)
+
+    def _join(
+        self, bucket: JoinBucket, arriving: Iterator[WireRow], rows: list[WireRow]
+    ) -> Iterator[pa.Table]:
+        """Answers of a micro-batch; `rows` is filled with what arrived, as the metrics are to see it.
+
+        Under a limit of memory a batch that is large beside it is joined as it comes in. Its tuples are then
+        not in order of time, so that is left to batches that must.
+        """
+        late, limit = LateColumns(self.plan.late), self.plan.bucket.limit
+        most = limit.nbytes // 2 if limit and not self.plan.bucket.layout.delayed else None
+        held, before = 0, time.perf_counter()
+        for row in arriving:
+            rows.append(row)
+            held += len(row.chunk)
+            if most is not None and held > most:
+                self._reading_s += time.perf_counter() - before
+                yield from bucket.feed(read_batch(self.plan, rows)[0])
+                rows[:] = [row.joined() for row in rows]
+                held, before = 0, time.perf_counter()
+        new, marks = read_batch(self.plan, rows, late)
+        self._reading_s += time.perf_counter() - before
+        watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
+        places, now = read_places(self.plan, rows), max(watermarks, default=None)
+        yield from bucket.step(new, marks, places, now, late)
 
 
 class RankStage(BucketStage):
@@ -173,8 +201,9 @@ class RankStage(BucketStage):
         return RankBucket.restore(self.plan.bucket, snapshot, chunks)
 
     def run(
-        self, bucket: RankBucket, number: int, rows: list[WireRow], started: float
+        self, bucket: RankBucket, number: int, arriving: Iterator[WireRow], started: float
     ) -> Iterator[pd.DataFrame]:
+        rows = list(arriving)
         new, marks = read_batch(self.plan, rows)
         ranked = bucket.step(new, marks)
         for index, item in enumerate(self.plan.bucket.layout.inputs):

@@ -6,8 +6,8 @@ Rows of one stage's output are the rows of the next stage's input, so tuples nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,11 @@ class WireRow:
     undated: int = 0  # tuples dropped on the way because they had no event time
     chunk: bytes = b""
     places: bytes = b""
+    nbytes: int = 0  # of a chunk that has been joined already, and is no longer here
+
+    def joined(self) -> WireRow:
+        """The row without its tuples."""
+        return replace(self, chunk=b"", nbytes=self.nbytes + len(self.chunk))
 
 
 def to_arrow(rows: Sequence[WireRow]) -> pa.RecordBatch:
@@ -78,9 +83,11 @@ def to_pandas(rows: Sequence[WireRow]) -> pd.DataFrame:
     return pd.DataFrame({name: [getattr(row, name) for row in rows] for name in _FIELDS})
 
 
-def from_pandas(frames: Iterable[pd.DataFrame]) -> list[WireRow]:
-    """The wire rows that reached a stateful stage; there are few."""
-    return [WireRow(*row) for frame in frames for row in frame[_FIELDS].itertuples(index=False, name=None)]
+def from_pandas(frames: Iterable[pd.DataFrame]) -> Iterator[WireRow]:
+    """The wire rows that reach a stateful stage; there are few, and they come in frames of up to 64 MB."""
+    for frame in frames:
+        for row in frame[_FIELDS].itertuples(index=False, name=None):
+            yield WireRow(*row)
 
 
 def encode(batch: pa.RecordBatch) -> bytes:

@@ -42,9 +42,12 @@ class WorkerCache:
         """Removes and returns an entry."""
         return self._entries.pop(key, None)
 
-    def put(self, key: Key, entry: Entry) -> None:
-        """Keeps an entry, unless it alone is more than the limit."""
+    def put(self, key: Key, entry: Entry, at_most: int | None = None) -> None:
+        """Keeps an entry, unless it alone is more than the limit; and at most so many of its stage."""
         self._entries[key] = entry
+        alike = [other for other in self._entries if other[:-1] == key[:-1]]
+        for other in alike[: len(alike) - at_most] if at_most is not None else ():
+            del self._entries[other]
         while self._entries and self.nbytes > self.limit_bytes:
             self._entries.popitem(last=False)
 

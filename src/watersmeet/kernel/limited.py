@@ -1,0 +1,85 @@
+"""A join that keeps within a limit of memory, and knows what that costs.
+
+A micro-batch is taken in pieces; after each, tuples are shed if the state has outgrown the limit. The chance
+of an answer to be found is followed all along, so every batch tells how many answers it has missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.chunks import WaitingRoom
+from watersmeet.kernel.join import BLOCK_PARTIALS, MultiwayJoin
+from watersmeet.kernel.layout import PLACE, TS
+from watersmeet.kernel.limit import Shed, StateLimit
+from watersmeet.kernel.pieces import cut_by_time
+from watersmeet.kernel.ranker import Places
+from watersmeet.kernel.shedding import SHED_TO, bring_under
+from watersmeet.kernel.step_counts import StepCounts
+from watersmeet.kernel.survival import Survival
+
+PIECES = 8  # of the limit: what is taken at once
+PARTIAL_BYTES = 128  # of memory for a partial combination, with all that is made of it
+HELD_SHARE = 0.5  # held answers may take this much of the limit
+
+
+class LimitedJoin:
+    """Steps a join within its limit; `counts` tells of the latest step."""
+
+    def __init__(
+        self, join: MultiwayJoin, limit: StateLimit, survival: Mapping[str, Any] | None = None
+    ) -> None:
+        """`survival` is its part of a snapshot; without one, what the join holds is all there ever was."""
+        self.join = join
+        self.limit = limit
+        self.counts = StepCounts()
+        self.survival = Survival(join.layout.inputs)
+        join.block_partials = int(np.clip(limit.nbytes // (PIECES * PARTIAL_BYTES), 1 << 12, BLOCK_PARTIALS))
+        if survival is not None:
+            self.survival.restore(survival)
+            return
+        for alias, store in join.stores.items():
+            name = PLACE if store.layout.window.counts_rows else TS
+            for chunk in store.chunks:
+                self.survival.seed(alias, np.asarray(chunk.batch.column(name)))
+
+    def step(
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        watermark: int,
+        places: Mapping[str, Places],
+        held: WaitingRoom | None = None,
+    ) -> Iterator[pa.Table]:
+        """As `MultiwayJoin.step`; `held` is where the caller puts the answers, which counts as well."""
+        self.counts = StepCounts()
+        nbytes = max(1, self.limit.nbytes // PIECES)
+        for piece in cut_by_time(new, places, nbytes, whole_instants=self.join.layout.delayed):
+            now = min(watermark, piece.rest_from)
+            yield from self.join.step(piece.new, now, piece.places)
+            self._estimate()
+            self._shed(held)
+            self.counts.add(self.join.counts)
+
+    def _estimate(self) -> None:
+        for alias, store in self.join.stores.items():
+            self.survival.ledgers[alias].newest_place = store.newest_place
+        chance = self.survival.chance(self.join.arrived)
+        if chance:
+            self.join.counts.missed = self.join.counts.answers * (1 / chance - 1)
+        self.join.arrived = {}
+        self.survival.expire(self.join.watermark)
+
+    def _shed(self, held: WaitingRoom | None) -> None:
+        beside = held.nbytes if held is not None else 0
+        if self.join.used_bytes + beside <= self.limit.nbytes:
+            return
+        if held is not None and self.limit.shed is not Shed.NONE and beside > HELD_SHARE * self.limit.nbytes:
+            self.join.counts.missed += held.thin(int(SHED_TO * HELD_SHARE * self.limit.nbytes))
+            beside = held.nbytes
+        for alias, positions in bring_under(self.join, self.limit, beside).items():
+            self.join.counts.shed[alias] = len(positions)
+            self.survival.ledgers[alias].shed(positions)
