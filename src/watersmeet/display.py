@@ -90,6 +90,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"state {count(progress.state_rows)} rows {size(progress.state_bytes)}",
         f"late {count(progress.late)}",
         *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
+        *([f"hot values {progress.hot_values}"] if progress.hot_values else []),
         f"watermark {instant(progress.watermark_us)}",
     ]
     return " | ".join(parts)
@@ -109,6 +110,9 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
     facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
     if progress.total_malformed:
         facts.add_row("malformed", count(progress.malformed), f"{count(progress.total_malformed)} in all")
+    if progress.hot_values:
+        share = f"busiest bucket {progress.busiest_share:.2f}x the mean"
+        facts.add_row("hot values", count(progress.hot_values), share)
     kernel = f"join {progress.kernel_ms:.0f} ms over all buckets"
     facts.add_row("batch", f"{progress.batch_ms} ms", f"number {progress.batch_id}, {kernel}")
     facts.add_row("watermark", instant(progress.watermark_us), "")

@@ -96,10 +96,16 @@ class Session:
         self._sources[name] = frame if event_time else stamp_arrivals(frame)
         return stream
 
-    def sql(self, text: str, statistics: Statistics | None = None) -> DataFrame:
-        """The answers of one SELECT as a streaming DataFrame."""
+    def sql(
+        self, text: str, statistics: Statistics | None = None, *, checkpoint: Path | str | None = None
+    ) -> DataFrame:
+        """The answers of one SELECT as a streaming DataFrame.
+
+        `checkpoint` is the folder that `writeStream` will be given: with it, hot values can be spread.
+        """
         plan = self._plan(bind_query(text, self._streams.values()), statistics)
-        return Compiler(self.spark, plan, self._sources).answers()
+        place = None if checkpoint is None else _absolute(checkpoint)
+        return Compiler(self.spark, plan, self._sources, checkpoint=place).answers()
 
     def explain(self, text: str, statistics: Statistics | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""

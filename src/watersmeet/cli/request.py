@@ -6,12 +6,15 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.cli.reading import parse_settings
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
+from watersmeet.spark.hot_keys import SWITCH
 from watersmeet.spark.job import RunOptions
 
 DEFAULT_MASTER = "local[*]"
+ON_OFF = {"on": "true", "off": "false"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Request:
     stats: Path | None = None
     as_json: bool = False
     log: Path | None = None
+    hot_keys: str | None = None
 
     @property
     def checkpoint_root(self) -> str:
@@ -45,6 +49,15 @@ class Request:
             raise ConfigurationError(f"--trigger: {error}") from None
         return RunOptions(trigger_us, self.available_now, self.flush)
 
+    def settings(self) -> dict[str, str]:
+        """Spark's settings, and those of ours that travel with them."""
+        settings = parse_settings(self.conf)
+        if self.hot_keys is not None:
+            if self.hot_keys not in ON_OFF:
+                raise ConfigurationError(f"--hot-keys {self.hot_keys}: write on or off")
+            settings[SWITCH] = ON_OFF[self.hot_keys]
+        return settings
+
     def command(self) -> str:
         """The command that asks for the same again, which resumes."""
         words = ["watersmeet", "run", str(self.file)]
@@ -56,4 +69,5 @@ class Request:
         words += [word for setting in self.conf for word in ("--conf", setting)]
         words += ["--stats", str(self.stats)] if self.stats is not None else []
         words += ["--log", str(self.log)] if self.log is not None else []
+        words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])

@@ -18,7 +18,6 @@ from watersmeet.cli.log_file import open_log, trim_log
 from watersmeet.cli.messages import tell, tell_error, waiting
 from watersmeet.cli.reading import (
     connectors_of,
-    parse_settings,
     read_declared,
     spark_session,
     statistics_for,
@@ -64,10 +63,15 @@ def run_command(
         Path | None,
         typer.Option(help="Where Spark's own messages go [default: beside the checkpoint].", metavar="LOG"),
     ] = None,
+    hot_keys: Annotated[
+        str | None,
+        typer.Option(help="Whether to spread frequent values over buckets [default: on].", metavar="on|off"),
+    ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
+    given = tuple(conf or ())
     request = Request(
-        file, master, available_now, flush, trigger, checkpoint, tuple(conf or ()), stats, as_json, log
+        file, master, available_now, flush, trigger, checkpoint, given, stats, as_json, log, hot_keys
     )
     raise typer.Exit(run_pipeline(request))
 
@@ -75,7 +79,7 @@ def run_command(
 def run_pipeline(request: Request) -> int:
     """Runs what was asked for; the exit code. Mistakes are found before Spark starts where they can be."""
     request.options()
-    settings = parse_settings(request.conf)
+    settings = request.settings()
     statistics = statistics_for(request.file, request.stats)
     read_declared(request.file)
     settings = add_packages(settings, connectors_of(request.file))

@@ -23,6 +23,7 @@ from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.metrics import STAGE_SCHEMA, observed
 from watersmeet.spark.pack import NOW, Pack, PackEnd
@@ -47,6 +48,7 @@ class Compiler:
     sources: Mapping[str, DataFrame]
     control: DataFrame | None = None
     files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
+    checkpoint: str | None = None  # the folder of the query's checkpoint, where it is known
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
@@ -69,14 +71,16 @@ class Compiler:
         grid = Grid(self.plan.shares.shares)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)
-        stage = StagePlan("join", bucket, streams, grid, labels, self.plan.fingerprint)
+        fingerprint = self.plan.fingerprint
+        hot = plan_hot_keys(self.spark, bucket.layout, grid, fingerprint, self.checkpoint)
+        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, hot)
         ranked = query.joins_delayed
         rank_labels = bucket_labels(self.plan.partitions)[:1]
         whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
         first = (whole, rank_labels) if ranked else (grid, labels)
-        wire = self._packed(bucket.layout.inputs, *first)
+        wire = self._packed(bucket.layout.inputs, *first, hot)
         if ranked:
-            rank = StagePlan("rank", bucket, streams, whole, rank_labels, self.plan.fingerprint)
+            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint)
             wire = wire.groupBy("bucket").transformWithStateInPandas(
                 RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
             )
@@ -89,17 +93,20 @@ class Compiler:
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
         return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
 
-    def _packed(self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...]) -> DataFrame:
+    def _packed(
+        self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...], hot: HotKeys | None
+    ) -> DataFrame:
         """The wire rows of all inputs; neighbours whose files are read directly share their tasks."""
         parts: list[DataFrame] = []
         inputs = enumerate(zip(self.query.inputs, layouts, strict=True))
         for is_direct, group in itertools.groupby(inputs, lambda each: self._is_direct(*each[1])):
             if is_direct:
-                parts.append(self._packed_files(list(group), grid, labels))
+                parts.append(self._packed_files(list(group), grid, labels, hot))
                 continue
             for number, (item, layout) in group:
                 projected, columns = self._projected(item, layout)
-                parts.append(projected.mapInArrow(Pack(number, layout, columns, grid, labels), WIRE_SCHEMA))
+                pack = Pack(number, layout, columns, grid, labels, hot)
+                parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
@@ -115,7 +122,11 @@ class Compiler:
         )
 
     def _packed_files(
-        self, group: list[tuple[int, tuple[Input, InputLayout]]], grid: Grid, labels: tuple[int, ...]
+        self,
+        group: list[tuple[int, tuple[Input, InputLayout]]],
+        grid: Grid,
+        labels: tuple[int, ...],
+        hot: HotKeys | None,
     ) -> DataFrame:
         packs, frames = {}, []
         for number, (item, layout) in group:
@@ -129,7 +140,7 @@ class Compiler:
             known = {column.name for column in columns}
             columns += [FileColumn(name, name, types[name]) for name in layout.payload if name not in known]
             names = tuple(column.name for column in columns)
-            packs[number] = (Pack(number, layout, names, grid, labels), tuple(columns))
+            packs[number] = (Pack(number, layout, names, grid, labels, hot), tuple(columns))
             frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)

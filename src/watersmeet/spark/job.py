@@ -59,7 +59,8 @@ class Job:
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
         control = self.checkpoint.control()
-        answers = Compiler(self.spark, self.plan, self.sources, control, self.files).answers()
+        place = self.checkpoint.folder
+        answers = Compiler(self.spark, self.plan, self.sources, control, self.files, place).answers()
         self._query = write_stream(
             answers,
             self.sink,

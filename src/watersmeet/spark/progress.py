@@ -52,6 +52,8 @@ class Progress:
     total_batches: int = 0
     malformed: int = 0
     total_malformed: int = 0
+    hot_values: int = 0  # in the routing table, cooling ones too
+    busiest_share: float = 1.0  # the busiest bucket's work over the mean bucket's
 
     @property
     def rows(self) -> int:
@@ -108,7 +110,14 @@ def parse_progress(
         total_batches=(previous.total_batches if previous else 0) + 1,
         malformed=sum(malformed.values()),
         total_malformed=(previous.total_malformed if previous else 0) + sum(malformed.values()),
+        hot_values=metrics.get("hot_values", previous.hot_values if previous else 0),
+        busiest_share=_busiest_share(metrics),
     )
+
+
+def _busiest_share(metrics: Mapping[str, int]) -> float:
+    work = metrics.get("work", 0)
+    return metrics["busiest_work"] * metrics["buckets"] / work if work else 1.0
 
 
 def _metrics(report: Mapping[str, Any]) -> dict[str, int]:

@@ -28,6 +28,8 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
+from watersmeet.spark.conductor import Conductor
+from watersmeet.spark.hot_keys import HotKeys, batch_id, check_tables, late_copies, table_of
 from watersmeet.spark.metrics import StageMetrics, stage_frame
 from watersmeet.spark.state_log import Head, StateLog
 from watersmeet.spark.wire import (
@@ -58,6 +60,7 @@ class StagePlan:
     grid: Grid
     labels: tuple[int, ...]
     fingerprint: str
+    hot: HotKeys | None = None
 
 
 class BucketStage(StatefulProcessor):
@@ -131,6 +134,8 @@ class JoinStage(BucketStage):
         self, bucket: JoinBucket, number: int, rows: list[WireRow], started: float
     ) -> Iterator[pd.DataFrame]:
         metrics = StageMetrics.named(self.plan.bucket.layout, self.plan.streams)
+        check_tables(rows, None if number else table_of(bucket.hot), self.plan.hot)
+        late = late_copies(rows, bucket.join.watermark)
         new, marks = read_batch(self.plan, rows)
         places = read_places(self.plan, rows)
         watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
@@ -146,12 +151,24 @@ class JoinStage(BucketStage):
                 blobs = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
-        metrics.count_arrivals(self.plan.grid, number, rows, bucket)
+        if number == 0 and self.plan.hot is not None:
+            self._conduct(bucket, rows, self.plan.hot)
+        metrics.count_arrivals(self.plan.grid, number, rows, bucket, late)
         metrics.count_state(bucket)
-        metrics.set("answers", answers)
+        metrics.count_work(rows, answers, table_of(bucket.hot))
         metrics.set("kernel_us", int(1e6 * kernel_s))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
         yield metrics.frame(blobs)
+
+    def _conduct(self, bucket: JoinBucket, rows: list[WireRow], hot: HotKeys) -> None:
+        """Decides what values are hot in the next batch, and leaves word of it where its tasks look."""
+        conductor = Conductor(self.plan.bucket.layout, self.plan.streams, self.plan.grid, hot)
+        before, bucket.hot = table_of(bucket.hot), conductor.step(bucket.hot, rows, bucket.watermark)
+        after, files = table_of(bucket.hot), hot.files()
+        if files is not None and after != before:
+            files.write(batch_id() + 1, after)
+        elif files is not None:
+            files.forget(batch_id() + 1)
 
 
 class RankStage(BucketStage):

@@ -1,0 +1,136 @@
+"""Hot values in the engine: spread, cooled, swapped, stopped and resumed, and every answer once."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.pipelines import BATCH_S, LATENESS_S, QUERIES, SECOND_US, Case, arrive, write_case
+from watersmeet.errors import WatersmeetError
+from watersmeet.kernel import HotTable
+from watersmeet.kernel.hashing import hash_column
+from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.session import Session, follow
+from watersmeet.spark.hot_keys import MIN_ROWS, SWITCH
+from watersmeet.spark.job import RunOptions
+from watersmeet.spark.progress import Progress
+
+STREAMS = ("s1", "s2", "s3")
+HOT = int(hash_column(pa.array([0]))[0])  # of the key 0
+
+
+@pytest.fixture(autouse=True)
+def _quick_to_heat(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(MIN_ROWS, "60")
+    yield
+    spark.conf.unset(MIN_ROWS)
+    spark.conf.unset(SWITCH)
+
+
+def batch(
+    rng: random.Random, number: int, hot: dict[str, float], rows: int = 30, keys: int = 40
+) -> MicroBatch:
+    """Tuples of which a share, by stream, has the key 0; out of order within the lateness."""
+
+    def one(share: float) -> Tuple:
+        since = int((BATCH_S * number - LATENESS_S / 2) * SECOND_US)
+        key = 0 if rng.random() < share else rng.randrange(1, keys)
+        return Tuple(
+            rng.randrange(since, BATCH_S * (number + 1) * SECOND_US), {"k": key, "v": rng.randrange(10)}
+        )
+
+    return {name: [one(hot.get(name, 0.0)) for _ in range(rows)] for name in STREAMS}
+
+
+def tables(case: Case) -> list[HotTable]:
+    """The routing tables that are still there, in the order of their batches."""
+    files = sorted(case.checkpoint.glob("*/routing/*/*.json"))
+    return [HotTable.from_json(json.loads(file.read_text())) for file in files]
+
+
+def run(spark: SparkSession, case: Case, *, flush: bool) -> list[Progress]:
+    told: list[Progress] = []
+    Session(spark).run(
+        case.file,
+        checkpoint=case.checkpoint,
+        options=RunOptions(available_now=True, flush=flush),
+        on_progress=lambda _, progress: told.append(progress),
+    )
+    return told
+
+
+def test_a_value_heats_cools_and_heats_again_on_another_stream(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    phases = [{"s1": 0.8, "s2": 0.1, "s3": 0.1}] * 3 + [{}] * 4 + [{"s1": 0.1, "s2": 0.8, "s3": 0.1}] * 4
+    case = write_case(tmp_path, QUERIES["plain"], [batch(rng, *each) for each in enumerate(phases)])
+    told = run(spark, case, flush=True)
+    case.check(spark)
+    seen = [line and (line.spread, line.cooling) for line in (t.find(0, HOT) for t in tables(case))]
+    changes = [line for number, line in enumerate(seen) if number == 0 or line != seen[number - 1]]
+    assert changes == [("a", False), ("a", True), None, ("b", False)]
+    assert max(progress.hot_values for progress in told) >= 1
+    assert sum(progress.rows for progress in told) == len(phases) * len(STREAMS) * 30, (
+        "copies are not counted"
+    )
+    assert all(progress.busiest_share >= 1 for progress in told)
+
+
+def test_a_query_stopped_while_values_are_spread_goes_on_by_its_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rng = random.Random(2)
+    hot = {"s1": 0.2, "s2": 0.7, "s3": 0.1}
+    case = write_case(tmp_path, QUERIES["plain"], [batch(rng, n, hot) for n in range(8)], arrived=6)
+    session = Session(spark)
+    jobs = session.start(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+    follow(jobs, until=lambda: jobs[0].progress is not None and jobs[0].progress.batch_id >= 3)
+    session.stop(jobs)  # most likely within a batch
+    table = tables(case)[-1]
+    line = table.find(0, HOT)
+    assert line is not None
+    assert (line.spread, line.cooling) == ("b", False)
+    for folder in case.checkpoint.glob("*/routing"):
+        shutil.rmtree(folder)
+    with pytest.raises(WatersmeetError, match="has been put back: resume the query"):
+        run(spark, case, flush=False)
+    assert tables(case) == [table]
+    run(spark, case, flush=False)
+    spark.conf.set(SWITCH, "false")  # no value may heat from here on, but this one still has to cool
+    arrive(case, [6, 7])
+    run(spark, case, flush=True)
+    case.check(spark)
+    assert all(line.cooling for line in tables(case)[-1].values)
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.9, 1.5])
+def test_answers_are_the_oracles_at_any_skew(
+    skew: float, spark: SparkSession, tmp_path: Path, long_mode: bool
+) -> None:
+    if skew < 1 and not long_mode:
+        pytest.skip("the conductor's own tests show it in less time")
+    rng = random.Random(3)
+    weights = [1 / n**skew for n in range(1, 41)]
+    batches: list[MicroBatch] = []
+    for number in range(4):
+        even = batch(rng, number, {}, rows=40)
+        keys = {name: rng.choices(range(40), weights, k=40) for name in STREAMS}
+        batches.append(
+            {
+                name: [
+                    Tuple(t.ts, {**t.values, "k": key}) for t, key in zip(even[name], keys[name], strict=True)
+                ]
+                for name in STREAMS
+            }
+        )
+    case = write_case(tmp_path, QUERIES["plain"], batches)
+    run(spark, case, flush=True)
+    case.check(spark)
+    if skew >= 1:
+        assert any(table.values for table in tables(case))
