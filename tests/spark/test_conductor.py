@@ -132,7 +132,7 @@ def single(share: float, others: int = 60) -> list[float]:
 @pytest.mark.parametrize("skew", [0.0, 0.9, 1.2, 1.5])
 def test_answers_are_the_oracles_and_buckets_are_even_at_any_skew(skew: float) -> None:
     weights = [[1 / n**skew for n in range(1, 400)]] * 3
-    given = batches(random.Random(4), weights, 10, 40)
+    given = batches(random.Random(4), weights, 14, 20)
     without, with_it = Engine(THREE, is_on=False), Engine(THREE)
     without.run(given)
     with_it.run(given)

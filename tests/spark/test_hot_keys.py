@@ -12,15 +12,25 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.pipelines import BATCH_S, LATENESS_S, QUERIES, SECOND_US, Case, arrive, write_case
-from watersmeet.errors import WatersmeetError
-from watersmeet.kernel import HotTable
+from tests.spark.pipelines import (
+    BATCH_S,
+    LATENESS_S,
+    QUERIES,
+    SECOND_US,
+    Case,
+    arrive,
+    pipeline_text,
+    write_case,
+)
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.kernel import Grid, HotTable, JoinLayout, plan_bucket
 from watersmeet.kernel.hashing import hash_column
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.session import Session, follow
-from watersmeet.spark.hot_keys import MIN_ROWS, SWITCH
+from watersmeet.spark.hot_keys import FOLDER, MIN_ROWS, SWITCH, HotKeys, plan_hot_keys
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import Progress
+from watersmeet.sql import parse_pipeline
 
 STREAMS = ("s1", "s2", "s3")
 HOT = int(hash_column(pa.array([0]))[0])  # of the key 0
@@ -35,7 +45,7 @@ def _quick_to_heat(spark: SparkSession) -> Iterator[None]:
 
 
 def batch(
-    rng: random.Random, number: int, hot: dict[str, float], rows: int = 30, keys: int = 40
+    rng: random.Random, number: int, hot: dict[str, float], rows: int = 24, keys: int = 40
 ) -> MicroBatch:
     """Tuples of which a share, by stream, has the key 0; out of order within the lateness."""
 
@@ -76,7 +86,7 @@ def test_a_value_heats_cools_and_heats_again_on_another_stream(spark: SparkSessi
     changes = [line for number, line in enumerate(seen) if number == 0 or line != seen[number - 1]]
     assert changes == [("a", False), ("a", True), None, ("b", False)]
     assert max(progress.hot_values for progress in told) >= 1
-    assert sum(progress.rows for progress in told) == len(phases) * len(STREAMS) * 30, (
+    assert sum(progress.rows for progress in told) == len(phases) * len(STREAMS) * 24, (
         "copies are not counted"
     )
     assert all(progress.busiest_share >= 1 for progress in told)
@@ -134,3 +144,32 @@ def test_answers_are_the_oracles_at_any_skew(
     case.check(spark)
     if skew >= 1:
         assert any(table.values for table in tables(case))
+
+
+def test_tables_are_kept_where_all_workers_see_them_or_nothing_is_spread(spark: SparkSession) -> None:
+    bucket = plan_bucket(parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0])
+    rows = plan_bucket(parse_pipeline(pipeline_text(QUERIES["rows"])).queries[0])
+
+    def plan(checkpoint: str | None, layout: JoinLayout = bucket.layout) -> HotKeys | None:
+        return plan_hot_keys(spark, layout, Grid((3,)), "a plan", checkpoint)
+
+    assert plan(None) is None
+    assert plan("hdfs://host/checkpoint") is None
+    assert plan("/disk/checkpoint", rows.layout) is None
+    for place in ("/disk/checkpoint", "file:/disk/checkpoint", "file:///disk/checkpoint"):
+        found = plan(place)
+        assert found is not None
+        assert (found.folder, found.classes, found.min_rows) == ("/disk/checkpoint/routing", (0,), 60)
+    spark.conf.set(FOLDER, "/shared/tables")
+    found = plan("hdfs://host/checkpoint")
+    spark.conf.unset(FOLDER)
+    assert found is not None
+    assert found.folder == "/shared/tables"
+
+
+@pytest.mark.parametrize(("setting", "text"), [(SWITCH, "perhaps"), (MIN_ROWS, "many")])
+def test_settings_that_say_nothing_are_refused(spark: SparkSession, setting: str, text: str) -> None:
+    layout = plan_bucket(parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]).layout
+    spark.conf.set(setting, text)
+    with pytest.raises(ConfigurationError, match=f"{setting} is '{text}'"):
+        plan_hot_keys(spark, layout, Grid((3,)), "a plan", "/disk/checkpoint")

@@ -13,7 +13,7 @@ from watersmeet.errors import ConfigurationError
 
 QUICK_WARM_UP_S = 10
 SKEW = "skew"  # no comparison of engines, but of ours with itself
-SKEW_ROWS = 60_000
+SKEW_ROWS = 150_000
 
 
 def bench_command(

@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from watersmeet.cli.reading import parse_settings
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
@@ -50,13 +49,12 @@ class Request:
         return RunOptions(trigger_us, self.available_now, self.flush)
 
     def settings(self) -> dict[str, str]:
-        """Spark's settings, and those of ours that travel with them."""
-        settings = parse_settings(self.conf)
-        if self.hot_keys is not None:
-            if self.hot_keys not in ON_OFF:
-                raise ConfigurationError(f"--hot-keys {self.hot_keys}: write on or off")
-            settings[SWITCH] = ON_OFF[self.hot_keys]
-        return settings
+        """What was asked for that travels as a setting of the session."""
+        if self.hot_keys is None:
+            return {}
+        if self.hot_keys not in ON_OFF:
+            raise ConfigurationError(f"--hot-keys {self.hot_keys}: write on or off")
+        return {SWITCH: ON_OFF[self.hot_keys]}
 
     def command(self) -> str:
         """The command that asks for the same again, which resumes."""

@@ -18,6 +18,7 @@ from watersmeet.cli.log_file import open_log, trim_log
 from watersmeet.cli.messages import tell, tell_error, waiting
 from watersmeet.cli.reading import (
     connectors_of,
+    parse_settings,
     read_declared,
     spark_session,
     statistics_for,
@@ -79,7 +80,7 @@ def run_command(
 def run_pipeline(request: Request) -> int:
     """Runs what was asked for; the exit code. Mistakes are found before Spark starts where they can be."""
     request.options()
-    settings = request.settings()
+    settings = {**parse_settings(request.conf), **request.settings()}
     statistics = statistics_for(request.file, request.stats)
     read_declared(request.file)
     settings = add_packages(settings, connectors_of(request.file))

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
 
 Classes = tuple[int, ...]
 
@@ -72,13 +70,22 @@ class ProbingOrder:
         self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
     ) -> float:
         """The largest number of partial combinations one head tuple is expected to make on the way."""
-        return max(1.0, *accumulate((self._fanout(head, probe, known) for probe in sequence), mul), 0.0)
+        return max([1.0, *self._partials(head, sequence, known)])
 
     def expected_probes(
         self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
     ) -> float:
         """How many probes one head tuple is expected to cause after its first."""
-        return sum(accumulate((self._fanout(head, probe, known) for probe in sequence[:-1]), mul))
+        return sum(self._partials(head, sequence[:-1], known))
+
+    def _partials(
+        self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None
+    ) -> list[float]:
+        """The partial combinations one head tuple is expected to have made after each probe."""
+        made = [1.0]
+        for probe in sequence:
+            made.append(made[-1] * self._fanout(head, probe, known))
+        return made[1:]
 
     def used_classes(self, alias: str) -> set[Classes]:
         """The class sets by which some head's current sequence probes this input."""
