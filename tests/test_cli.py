@@ -192,7 +192,8 @@ def test_the_command_that_resumes_is_the_one_that_was_given(monkeypatch: pytest.
     monkeypatch.setattr("watersmeet.cli.run.run_pipeline", lambda request: asked.append(request) or 7)
     given = (
         "run 'my pipeline.sql' --master 'local[2]' --available-now --flush --trigger '1 s' "
-        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json --log l.log --json"
+        "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json --log l.log "
+        "--hot-keys off --json"
     )
     with pytest.raises(SystemExit) as end:
         main(shlex.split(given))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from tests.spark.pipelines import (
     pipeline_text,
     write_case,
 )
+from tests.spark.processes import descendants, jvm, kill
+from tests.spark.run_pipeline import Request
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.kernel import Grid, HotTable, JoinLayout, plan_bucket
 from watersmeet.kernel.hashing import hash_column
@@ -32,6 +36,7 @@ from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import Progress
 from watersmeet.sql import parse_pipeline
 
+ROOT = Path(__file__).parents[2]
 STREAMS = ("s1", "s2", "s3")
 HOT = int(hash_column(pa.array([0]))[0])  # of the key 0
 
@@ -173,3 +178,30 @@ def test_settings_that_say_nothing_are_refused(spark: SparkSession, setting: str
     spark.conf.set(setting, text)
     with pytest.raises(ConfigurationError, match=f"{setting} is '{text}'"):
         plan_hot_keys(spark, layout, Grid((3,)), "a plan", "/disk/checkpoint")
+
+
+def test_a_driver_killed_while_values_are_spread_loses_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, long_mode: bool
+) -> None:
+    if not long_mode:
+        pytest.skip("takes minutes; stopping within a batch is shown above")
+    rng, hot = random.Random(4), {"s1": 0.7, "s2": 0.1, "s3": 0.2}
+    case = write_case(tmp_path, QUERIES["plain"], [batch(rng, n, hot) for n in range(9)])
+    conf = {MIN_ROWS: "60"}
+    request = Request(str(case.file), str(case.checkpoint), str(tmp_path / "spark.log"), conf=conf)
+    for last in ("batch 2", "batch 5"):
+        with subprocess.Popen(request.command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert any(line.startswith(last) for line in process.stdout)
+            time.sleep(rng.uniform(0, 0.5))
+            below = [each.pid for each in descendants(process.pid)]
+            for victim in (process.pid, jvm(process.pid)):
+                assert victim is not None
+                assert kill(victim)
+        while any(Path(f"/proc/{pid}").exists() for pid in below):
+            time.sleep(0.1)
+        line = tables(case)[-1].find(0, HOT)
+        assert line is not None
+        assert not line.cooling
+    run(spark, case, flush=True)
+    case.check(spark)

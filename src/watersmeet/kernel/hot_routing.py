@@ -51,10 +51,13 @@ def route_hot(
             home[cls][axis.spread] = coordinates(_hash_contents(batch, axis.spread), grid.shares[cls])
     first = sum((home[cls] * np.int32(grid.strides[cls]) for cls in home), np.zeros(batch.num_rows, np.int32))
     rows, targets = _copies(grid, {cls: axis.copied for cls, axis in axes.items()}, home, first)
-    every_row = np.concatenate((np.arange(batch.num_rows), rows))
-    sections = np.concatenate((2 * first, 2 * targets + 1))  # of a bucket: its own tuples, then its copies
+    sections = 2 * first  # of a bucket: its own tuples, then its copies
+    if len(rows):
+        sections = np.concatenate((sections, 2 * targets + 1))
     order, starts = counting_sort(sections, 2 * grid.buckets)
-    ordered = batch.take(pa.array(every_row[order]))
+    if len(rows):
+        order = np.concatenate((np.arange(batch.num_rows), rows))[order]
+    ordered = batch.take(pa.array(order))
     offsets = grid.replicas(layout.classes)
     parts = []
     for bucket in range(grid.buckets):
