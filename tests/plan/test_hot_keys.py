@@ -96,3 +96,10 @@ def test_what_is_chosen_is_kept_when_nothing_changes(
     for _ in range(len(drawn) + 2):
         hot, before = choose_hot(load, hot), hot
     assert hot == before
+
+
+def test_no_more_values_are_hot_or_cooling_than_a_table_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watersmeet.plan.hot_keys.MOST_VALUES", 3)
+    load = zipf(1.5, places=16)
+    assert len(choose_hot(load, {})) <= 3
+    assert choose_hot(load, {}, cooling=dict.fromkeys((100, 101, 102), 0)) == {}

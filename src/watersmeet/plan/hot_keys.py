@@ -39,7 +39,7 @@ LEAST_GAIN = 0.05  # of the mean load: what spreading a value must take off its 
 LEAST_USE = 0.01  # of the mean load: a hot value whose return would add less than that cools
 TOO_DEAR = 1.03  # times the norm without it: a hot value whose copies cost more than it spares cools
 SWAP_ABOVE = 2.0  # times the rate of the spread input: the most frequent one takes its place
-MOST_VALUES = 64  # of one class
+MOST_VALUES = 64  # of one class, cooling ones too: tables stay small
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _heat(load: ClassLoad[V], hot: Mapping[V, int], cooling: Mapping[V, int]) ->
     """These values and the first of those to follow, as many as make the busy places least busy."""
     loads, chosen, passed = load.loads(hot), dict(hot), set(hot)
     best, least = dict(hot), _norm(loads)
-    while len(chosen) < MOST_VALUES and loads.max() > HEAT_ABOVE * loads.mean():
+    while len({*chosen, *cooling}) < MOST_VALUES and loads.max() > HEAT_ABOVE * loads.mean():
         busiest = int(loads.argmax())
         others = [value for value in load.values if load.homes[value] == busiest and value not in passed]
         if not others:
