@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from watersmeet.bench.compare import Comparison, Figures, _check_agreement, _figures
 from watersmeet.bench.engines import Batch, Outcome, run_duckdb
 from watersmeet.bench.report import as_json, as_svg
+from watersmeet.bench.skew import SkewFigures, as_table
+from watersmeet.bench.skew import _figures as skew_figures
+from watersmeet.bench.skew import write as write_skew
 from watersmeet.bench.workloads import WORKLOADS
 from watersmeet.errors import WatersmeetError
 
@@ -67,3 +72,17 @@ def test_a_report_has_our_speed_over_each_other_engine() -> None:
     picture = as_svg([comparison])
     assert picture.startswith("<svg")
     assert "netmon3" in picture
+
+
+def test_the_busiest_bucket_is_weighed_over_steady_batches(tmp_path: Path) -> None:
+    def report(busiest: int, work: int) -> dict[str, Any]:
+        metrics = {"work": work, "busiest_work": busiest, "buckets": 4, "hot_values": 1, "input_a": 50}
+        return {"durationMs": {"triggerExecution": 100}, "observedMetrics": {"watersmeet": metrics}}
+
+    run = skew_figures([report(30, 100), report(70, 100)], (7, 0))
+    assert run.busiest_share == pytest.approx(2.0)
+    assert (run.rows_per_s, run.work_per_row, run.hot_values) == (500, 2, 1)
+    figures = [SkewFigures(1.2, True, run.rows_per_s, run.busiest_share, run.work_per_row, 1, 7)]
+    written = json.loads(write_skew(figures, tmp_path, batch_rows=10, batches=4).read_text())
+    assert written["figures"][0]["busiest_share"] == pytest.approx(2.0)
+    assert as_table(figures).row_count == 1

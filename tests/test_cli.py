@@ -127,6 +127,8 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("explain nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
         ("run pipeline.sql --flush", "--flush ends the input, so it goes with --available-now"),
         ("run pipeline.sql --available-now --trigger 1s", "--trigger paces a query that goes on"),
+        ("run pipeline.sql --hot-keys perhaps", "--hot-keys perhaps: write on or off"),
+        ("bench skew netmon3", "skew compares our engine with itself"),
         ("run pipeline.sql --trigger soon", "--trigger: 'soon' is not a duration"),
         ("run pipeline.sql --conf memory", "--conf memory: write KEY=VALUE"),
         ("run pipeline.sql --stats nowhere.json", "nowhere.json: cannot read statistics"),
@@ -216,7 +218,7 @@ def test_the_command_that_resumes_is_the_one_that_was_given(monkeypatch: pytest.
     given = (
         "run 'my pipeline.sql' --master 'local[2]' --available-now --flush --trigger '1 s' "
         "--checkpoint 'the place' --conf spark.driver.memory=2g --conf a=b --stats s.json "
-        "--state-limit 2GB --shed least --log l.log --json"
+        "--state-limit 2GB --shed least --log l.log --hot-keys off --json"
     )
     with pytest.raises(SystemExit) as end:
         main(shlex.split(given))

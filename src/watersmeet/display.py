@@ -91,6 +91,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"late {count(progress.late)}",
         *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
         *([f"shed {count(progress.shed)}", _complete(progress)] if progress.state_limit else []),
+        *([f"hot values {progress.hot_values}"] if progress.hot_values else []),
         f"watermark {instant(progress.watermark_us)}",
         *([progress.notice] if progress.notice else []),
     ]
@@ -116,6 +117,9 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
         facts.add_row("complete", f"{progress.completeness:.1%}", f"{progress.total_completeness:.1%} in all")
         memory = f"{size(progress.memory_bytes)} of {size(progress.state_limit)}"
         facts.add_row("memory", memory, progress.notice)
+    if progress.hot_values:
+        share = f"busiest bucket {progress.busiest_share:.2f}x the mean"
+        facts.add_row("hot values", count(progress.hot_values), share)
     kernel = f"join {progress.kernel_ms:.0f} ms over all buckets"
     facts.add_row("batch", f"{progress.batch_ms} ms", f"number {progress.batch_id}, {kernel}")
     facts.add_row("watermark", instant(progress.watermark_us), "")

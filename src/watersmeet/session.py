@@ -105,16 +105,19 @@ class Session:
         text: str,
         statistics: Statistics | None = None,
         *,
+        checkpoint: Path | str | None = None,
         state_limit: str | None = None,
         shed: str | None = None,
     ) -> DataFrame:
         """The answers of one SELECT as a streaming DataFrame.
 
+        `checkpoint` is the folder that `writeStream` will be given: with it, hot values can be spread.
         `state_limit`, such as '2GB', bounds the memory of its state; `shed` says what goes first then.
         """
         plan = self._plan(bind_query(text, self._streams.values()), statistics)
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
-        return Compiler(self.spark, plan, self._sources, limit=limit).answers()
+        place = None if checkpoint is None else _absolute(checkpoint)
+        return Compiler(self.spark, plan, self._sources, limit=limit, checkpoint=place).answers()
 
     def explain(self, text: str, statistics: Statistics | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""

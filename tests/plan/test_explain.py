@@ -206,6 +206,7 @@ def test_text_shows_routing_stages_state_and_probing() -> None:
         "alternatives",
         "query",
         "routing",
+        "hot values",
         "stages",
         "state",
         "probing, at first",

@@ -12,11 +12,17 @@ from watersmeet.cli.messages import tell
 from watersmeet.errors import ConfigurationError
 
 QUICK_WARM_UP_S = 10
+SKEW = "skew"  # no comparison of engines, but of ours with itself
+SKEW_ROWS = 150_000
 
 
 def bench_command(
     workloads: Annotated[
-        list[str] | None, typer.Argument(help="Which workloads [default: all].", metavar="WORKLOAD")
+        list[str] | None,
+        typer.Argument(
+            help="Which workloads [default: all]; `skew` is what spreading hot values brings.",
+            metavar="WORKLOAD",
+        ),
     ] = None,
     batch_rows: Annotated[
         list[int] | None, typer.Option(help="Rows a batch, all streams together; may be repeated.", min=1)
@@ -41,6 +47,11 @@ def bench_command(
     out: Annotated[Path, typer.Option(help="Where bench.json and bench.svg go.")] = Path("out/bench"),
 ) -> None:
     """Compare throughput, batch times and memory; the engines' answers are compared too."""
+    if workloads and SKEW in workloads:
+        if workloads != [SKEW]:
+            raise ConfigurationError(f"{SKEW} compares our engine with itself: run it on its own")
+        _bench_skew(batch_rows, batches, warm_up, out)
+        return
     from watersmeet.bench.compare import ENGINE_NAMES, SWEEP, compare
     from watersmeet.bench.engines import WARM_UP_S
     from watersmeet.bench.report import as_table, write
@@ -68,3 +79,15 @@ def bench_command(
     if at_least is not None and (slowest is None or slowest < at_least):
         tell(f"ours is {slowest or 0:.2f}x as fast as a cascade, less than {at_least}x")
         raise typer.Exit(1)
+
+
+def _bench_skew(batch_rows: list[int] | None, batches: int, warm_up: float | None, out: Path) -> None:
+    from watersmeet.bench.skew import as_table, bench_skew, write
+
+    if batch_rows and len(batch_rows) > 1:
+        raise ConfigurationError(f"{SKEW} takes one --batch-rows")
+    rows = batch_rows[0] if batch_rows else SKEW_ROWS
+    warm_up_s = QUICK_WARM_UP_S if warm_up is None else warm_up
+    figures = bench_skew(batch_rows=rows, batches=batches, warm_up_s=warm_up_s, tell=tell)
+    Console().print(as_table(figures))
+    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")

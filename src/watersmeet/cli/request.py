@@ -9,10 +9,12 @@ from pathlib import Path
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
+from watersmeet.spark.hot_keys import SWITCH
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.state_limit import parse_limit
 
 DEFAULT_MASTER = "local[*]"
+ON_OFF = {"on": "true", "off": "false"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Request:
     log: Path | None = None
     state_limit: str | None = None
     shed: str | None = None
+    hot_keys: str | None = None
 
     @property
     def checkpoint_root(self) -> str:
@@ -49,6 +52,14 @@ class Request:
         limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
         return RunOptions(trigger_us, self.available_now, self.flush, limit)
 
+    def settings(self) -> dict[str, str]:
+        """What was asked for that travels as a setting of the session."""
+        if self.hot_keys is None:
+            return {}
+        if self.hot_keys not in ON_OFF:
+            raise ConfigurationError(f"--hot-keys {self.hot_keys}: write on or off")
+        return {SWITCH: ON_OFF[self.hot_keys]}
+
     def command(self) -> str:
         """The command that asks for the same again, which resumes."""
         words = ["watersmeet", "run", str(self.file)]
@@ -62,4 +73,5 @@ class Request:
         words += ["--state-limit", self.state_limit] if self.state_limit is not None else []
         words += ["--shed", self.shed] if self.shed is not None else []
         words += ["--log", str(self.log)] if self.log is not None else []
+        words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])

@@ -75,11 +75,16 @@ def run_command(
             metavar="random|oldest|least|none",
         ),
     ] = None,
+    hot_keys: Annotated[
+        str | None,
+        typer.Option(help="Whether to spread frequent values over buckets [default: on].", metavar="on|off"),
+    ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
+    given = tuple(conf or ())
     request = Request(
-        file, master, available_now, flush, trigger, checkpoint, tuple(conf or ()), stats, as_json, log,
-        state_limit, shed,
+        file, master, available_now, flush, trigger, checkpoint, given, stats, as_json, log,
+        state_limit, shed, hot_keys,
     )  # fmt: skip
     raise typer.Exit(run_pipeline(request))
 
@@ -87,7 +92,7 @@ def run_command(
 def run_pipeline(request: Request) -> int:
     """Runs what was asked for; the exit code. Mistakes are found before Spark starts where they can be."""
     request.options()
-    settings = parse_settings(request.conf)
+    settings = {**parse_settings(request.conf), **request.settings()}
     statistics = statistics_for(request.file, request.stats)
     read_declared(request.file)
     settings = add_packages(settings, connectors_of(request.file))

@@ -3,6 +3,9 @@
 from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, RankBucket, plan_bucket
 from watersmeet.kernel.chunks import Changes, ChangeTracker, PersistedChunk
 from watersmeet.kernel.distinct import DistinctValues
+from watersmeet.kernel.heavy_hitters import Summary, merge, summarise
+from watersmeet.kernel.hot_routing import Part, route_hot
+from watersmeet.kernel.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
 from watersmeet.kernel.join import MultiwayJoin, Snapshot
 from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import (
@@ -20,13 +23,14 @@ from watersmeet.kernel.layout import (
 )
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.ranker import Places
-from watersmeet.kernel.routing import Grid, route
+from watersmeet.kernel.routing import Grid, hash_keys, route
 from watersmeet.kernel.watermark import Marks, Patience, Watermark
 
 __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
     "KEEP",
+    "NO_HOT_VALUES",
     "PLACE",
     "REF",
     "TICK",
@@ -38,11 +42,14 @@ __all__ = [
     "DistinctValues",
     "Fetch",
     "Grid",
+    "HotTable",
+    "HotValue",
     "InputLayout",
     "JoinBucket",
     "JoinLayout",
     "Marks",
     "MultiwayJoin",
+    "Part",
     "Patience",
     "PersistedChunk",
     "Places",
@@ -50,10 +57,18 @@ __all__ = [
     "Shed",
     "Snapshot",
     "StateLimit",
+    "Summary",
     "Watermark",
+    "cool",
+    "hash_keys",
+    "heat",
     "key_column",
     "lay_out",
+    "may_spread",
+    "merge",
     "plan_bucket",
     "route",
+    "route_hot",
+    "summarise",
     "with_payload",
 ]

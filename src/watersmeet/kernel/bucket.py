@@ -69,6 +69,7 @@ class JoinBucket:
         self._is_between_batches = True
         self.watermark = Watermark(plan.patience)
         self.held: HeldAnswers | None = None
+        self.hot: dict[str, Any] = {}  # in the first bucket: what it knows of hot values, fit for JSON
         if plan.emit_every_us is not None:
             self.held = AnswerSampler(HELD, plan.emit_every_us)
         elif plan.delays_answers:
@@ -131,6 +132,7 @@ class JoinBucket:
             "newest_place": dict(join.newest_place),
             "next_held": self.held.room.next_number if self.held else 0,
             **({"survival": self.limited.survival.snapshot()} if self.limited else {}),
+            "hot": self.hot,
         }
 
     @classmethod
@@ -140,6 +142,7 @@ class JoinBucket:
         """The bucket as it stood when this was persisted."""
         bucket, everything = cls(plan), list(chunks)
         bucket.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        bucket.hot = dict(snapshot.get("hot", {}))
         numbers = Snapshot(bucket.watermark.now, snapshot["next_chunk"], snapshot["newest_place"])
         own = [chunk for chunk in everything if chunk.section != HELD]
         bucket.join = MultiwayJoin.restore(plan.layout, numbers, own, plan.initial_order)

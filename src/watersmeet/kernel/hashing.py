@@ -75,6 +75,21 @@ def _fold_lists(elements, offsets):  # type: ignore[no-untyped-def]
     return hashes
 
 
+@numba.njit(cache=True)
+def find_values(hashes, wanted):  # type: ignore[no-untyped-def]
+    """For each hash its place among `wanted`, which is in order, or -1."""
+    places = np.full(len(hashes), -1, np.int32)
+    bits = np.uint64(0)
+    for value in wanted:
+        bits |= np.uint64(1) << (value & np.uint64(63))
+    for row in range(len(hashes)):
+        if (bits >> (hashes[row] & np.uint64(63))) & np.uint64(1):
+            place = np.searchsorted(wanted, hashes[row])
+            if place < len(wanted) and wanted[place] == hashes[row]:
+                places[row] = place
+    return places
+
+
 def is_exact(type_: pa.DataType) -> bool:
     """Whether equal hashes mean equal values, so that no verification is needed."""
     if pa.types.is_decimal(type_):

@@ -31,6 +31,7 @@ from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
 from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
+from watersmeet.kernel.value_groups import Group, ValueGroups
 from watersmeet.query import BEGINNING, NEVER
 
 BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
@@ -71,6 +72,7 @@ class MultiwayJoin:
         self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
         self.block_partials = BLOCK_PARTIALS
         self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
+        self.groups = ValueGroups(self.order)
         self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
         self._key_types: dict[int, pa.DataType] = {}
@@ -283,17 +285,20 @@ class MultiwayJoin:
         """All combinations whose head is one of these tuples, in blocks of bounded size."""
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
-        sequence = self.order.sequence(head)
-        start = 0
+        for group in self.groups.groups(head, arrivals):
+            yield from self._join_group(head, group)
+
+    def _join_group(self, head: str, group: Group) -> Iterator[_Partials]:
+        arrivals, sequence, start = group.arrivals, group.sequence, 0
         while start < len(arrivals):
-            block = self._block_rows(head, sequence)
+            block = self._block_rows(head, group)
             whole = start == 0 and block >= len(arrivals)
             part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
             start += block
             partials = _Partials({head: part.rows}, part.ts, part.ends, part.hashes)
             for number, probe in enumerate(sequence):
                 later = {cls for other in sequence[number + 1 :] for cls in other.classes}
-                partials = self._extend(head, partials, probe, later)
+                partials = self._extend(head if group.is_rest else None, partials, probe, later)
                 if not len(partials.max_ts):
                     break
             else:
@@ -301,20 +306,22 @@ class MultiwayJoin:
                 if len(complete.max_ts):
                     yield complete
 
-    def _block_rows(self, head: str, sequence: tuple[Probe, ...]) -> int:
+    def _block_rows(self, head: str, group: Group) -> int:
         """How many tuples of a head to join at once, by what the blocks before have met."""
         least = min(1024, self.block_partials >> 8)
-        return max(least, int(self.block_partials / self.order.expected_fanout(head, sequence)))
+        known = self.order.expected_fanout(head, group.sequence) if group.is_rest else group.fanout
+        return max(least, int(self.block_partials / known))
 
-    def _extend(self, head: str, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
-        """Every partial combination with every match of one more input."""
+    def _extend(self, head: str | None, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
+        """Every partial combination with every match of one more input; `head` if its order is to learn."""
         wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
         own = self.layout.of(probe.alias).classes
         carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
         store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
         found = store.probe(probe.classes, wanted, *lives, carry)
         self.counts.probes += len(wanted)
-        self.order.observe(head, probe, len(wanted), len(found.probers))
+        if head is not None:
+            self.order.observe(head, probe, len(wanted), len(found.probers))
         chosen = found.probers
         kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
         rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
@@ -328,10 +335,14 @@ class MultiwayJoin:
     def _sample(self, head: str, arrivals: Arrivals) -> None:
         """Learns the fan-out of every possible first probe from a few tuples."""
         few = arrivals.pick(np.s_[:: max(1, len(arrivals) // SAMPLE_PROBERS)])
+        rest, matches = self.groups.rest(head, few.hashes), dict[Probe, Longs]()
         for probe in self.order.first_probes(head):
             wanted = combine_hashes([few.hashes[cls] for cls in probe.classes])
             found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends)
-            self.order.observe(head, probe, len(few), len(found.probers))
+            matches[probe] = np.bincount(found.probers, minlength=len(few))
+            common = matches[probe] if rest is None else matches[probe][rest]
+            self.order.observe(head, probe, len(common), int(common.sum()))
+        self.groups.learn(head, few.hashes, matches)
 
     def _verified(self, partials: _Partials, sequence: tuple[Probe, ...]) -> _Partials:
         """The complete combinations whose keys are truly equal."""
@@ -390,4 +401,4 @@ class MultiwayJoin:
         self._steps += 1
         if self._steps % REVIEW_INDEXES_EVERY == 0:
             for alias, store in self.stores.items():
-                store.keep_indexes(self.order.used_classes(alias))
+                store.keep_indexes(self.order.used_classes(alias) | self.groups.used_classes(alias))

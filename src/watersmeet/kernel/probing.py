@@ -35,14 +35,14 @@ class ProbingOrder:
     _fanouts: dict[tuple[str, Probe], float] = field(default_factory=dict)
     _steps: dict[str, int] = field(default_factory=dict)
 
-    def sequence(self, head: str) -> tuple[Probe, ...]:
-        """The order in which tuples of `head` probe all others."""
+    def sequence(self, head: str, known: Mapping[Probe, float] | None = None) -> tuple[Probe, ...]:
+        """The order in which tuples of `head` probe all others; `known` are fan-outs of some of them."""
         bound = set(self.classes[head])
         remaining = [alias for alias in self.initial.get(head, self.classes) if alias != head]
         chosen: list[Probe] = []
         while remaining:
             options = [probe for alias in remaining if (probe := self._probe(alias, bound)).classes]
-            best = min(options, key=lambda probe: self._fanouts.get((head, probe), 1.0))
+            best = min(options, key=lambda probe: self._fanout(head, probe, known))
             chosen.append(best)
             remaining.remove(best.alias)
             bound |= set(self.classes[best.alias])
@@ -66,13 +66,26 @@ class ProbingOrder:
             past = self._fanouts.get(key)
             self._fanouts[key] = fanout if past is None else DECAY * past + (1 - DECAY) * fanout
 
-    def expected_fanout(self, head: str, sequence: Sequence[Probe]) -> float:
+    def expected_fanout(
+        self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
+    ) -> float:
         """The largest number of partial combinations one head tuple is expected to make on the way."""
-        product = largest = 1.0
+        return max([1.0, *self._partials(head, sequence, known)])
+
+    def expected_probes(
+        self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
+    ) -> float:
+        """How many probes one head tuple is expected to cause after its first."""
+        return sum(self._partials(head, sequence[:-1], known))
+
+    def _partials(
+        self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None
+    ) -> list[float]:
+        """The partial combinations one head tuple is expected to have made after each probe."""
+        made = [1.0]
         for probe in sequence:
-            product *= self._fanouts.get((head, probe), 1.0)
-            largest = max(largest, product)
-        return largest
+            made.append(made[-1] * self._fanout(head, probe, known))
+        return made[1:]
 
     def used_classes(self, alias: str) -> set[Classes]:
         """The class sets by which some head's current sequence probes this input."""
@@ -83,6 +96,10 @@ class ProbingOrder:
             for probe in (*self.sequence(head), *self.first_probes(head))
             if probe.alias == alias
         }
+
+    def _fanout(self, head: str, probe: Probe, known: Mapping[Probe, float] | None) -> float:
+        own = known.get(probe) if known else None
+        return self._fanouts.get((head, probe), 1.0) if own is None else own
 
     def _probe(self, alias: str, bound: set[int]) -> Probe:
         return Probe(alias, tuple(cls for cls in self.classes[alias] if cls in bound))

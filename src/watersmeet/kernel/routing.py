@@ -10,6 +10,7 @@ combination that joins meets in exactly one cell. A query on one attribute has o
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numba
@@ -58,7 +59,21 @@ def _add_coordinates(buckets, hashes, share, stride):  # type: ignore[no-untyped
 
 
 @numba.njit(cache=True)
-def _counting_sort(buckets, count):  # type: ignore[no-untyped-def]
+def coordinates(hashes, share):  # type: ignore[no-untyped-def]
+    """Each tuple's place on an axis of this share."""
+    places = np.empty(len(hashes), np.int32)
+    for row in range(len(hashes)):
+        places[row] = np.int32((hashes[row] >> _HIGH_BITS) % np.uint64(share))
+    return places
+
+
+def coordinate(key_hash: int, share: int) -> int:
+    """The place of one key on an axis, as `coordinates` has it."""
+    return (key_hash >> int(_HIGH_BITS)) % share
+
+
+@numba.njit(cache=True)
+def counting_sort(buckets, count):  # type: ignore[no-untyped-def]
     """Row numbers ordered by bucket, and where each bucket starts."""
     starts = np.zeros(count + 1, np.int64)
     for row in range(len(buckets)):
@@ -73,7 +88,7 @@ def _counting_sort(buckets, count):  # type: ignore[no-untyped-def]
     return order, starts
 
 
-def first_buckets(grid: Grid, hashes: dict[int, Hashes], rows: int) -> npt.NDArray[np.int32]:
+def first_buckets(grid: Grid, hashes: Mapping[int, Hashes], rows: int) -> npt.NDArray[np.int32]:
     """Each tuple's first bucket, from its hashes per class."""
     buckets = np.zeros(rows, np.int32)
     for cls, column in hashes.items():
@@ -86,17 +101,21 @@ def split(batch: pa.RecordBatch, buckets: npt.NDArray[np.int32], count: int) -> 
     """The batch cut by bucket, each part in arrival order."""
     if count == 1:
         return [batch]
-    order, starts = _counting_sort(buckets, count)
+    order, starts = counting_sort(buckets, count)
     ordered = batch.take(pa.array(order))
     return [ordered.slice(starts[n], starts[n + 1] - starts[n]) for n in range(count)]
 
 
+def hash_keys(grid: Grid, layout: InputLayout, batch: pa.RecordBatch) -> dict[int, Hashes]:
+    """The hashes by which tuples are routed, for each class of more than one place."""
+    return {cls: hash_column(batch.column(name)) for cls, name in layout.keys if grid.shares[cls] > 1}
+
+
 def route(
-    grid: Grid, layout: InputLayout, batch: pa.RecordBatch
+    grid: Grid, layout: InputLayout, batch: pa.RecordBatch, hashes: Mapping[int, Hashes] | None = None
 ) -> list[tuple[tuple[int, ...], pa.RecordBatch]]:
     """(buckets, tuples for each of them), for the tuples of one input; empty parts are left out."""
-    routed = [(cls, name) for cls, name in layout.keys if grid.shares[cls] > 1]
-    hashes = {cls: hash_column(batch.column(name)) for cls, name in routed}
+    hashes = hash_keys(grid, layout, batch) if hashes is None else hashes
     offsets = grid.replicas(layout.classes)
     parts = split(batch, first_buckets(grid, hashes, batch.num_rows), grid.buckets)
     return [

@@ -240,7 +240,9 @@ class _Index:
         return int(self._memory.nbytes)
 
     def used(self, count: int) -> int:
-        return int(self.heads.nbytes + self.bitmap.nbytes) + self.chain.used(count) + self.facts.used(count)
+        """Bytes of the first `count` entries; room to grow into is not memory before something is in it."""
+        parts = (self.heads, self.bitmap, self.chain[:count], self.facts[:count])
+        return sum(int(part.nbytes) for part in parts)
 
 
 class Slice:

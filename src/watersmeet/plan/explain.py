@@ -85,6 +85,7 @@ class Explanation:
             "engine": {
                 "partitions": self.physical.partitions,
                 "shares": list(self.physical.shares.shares),
+                "hot_values": [each.to_json() for each in self.physical.hot_values],
                 "stages": list(self.physical.stages()),
                 "state": list(self.physical.retention()),
                 "probing": [sequence.to_json() for sequence in self.probing],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.explain_hot_keys import HotClassPlan, plan_hot_values
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
@@ -25,6 +26,7 @@ class PhysicalPlan:
     shares: Shares
     partitions: int
     probing: tuple[ProbingSequence, ...] = ()
+    hot_values: tuple[HotClassPlan, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -73,6 +75,7 @@ class PhysicalPlan:
             ("sources", "\n".join(self._connections())),
             ("query", self.query.pretty()),
             ("routing", self.shares.pretty()),
+            ("hot values", "\n".join(each.pretty() for each in self.hot_values)),
             ("stages", "\n".join(self.stages())),
             ("state", "\n".join(self.retention())),
         ]
@@ -127,7 +130,9 @@ def plan_physical(query: Query, partitions: int, statistics: Statistics | None =
             "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
         )
     known = statistics or Statistics()
-    return PhysicalPlan(query, plan_shares(query, known, partitions), partitions, plan_probing(query, known))
+    shares = plan_shares(query, known, partitions)
+    hot = plan_hot_values(query, shares, known)
+    return PhysicalPlan(query, shares, partitions, plan_probing(query, known), hot)
 
 
 def _indent(text: str) -> str:

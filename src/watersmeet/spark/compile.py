@@ -33,6 +33,7 @@ from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.late_columns import wide_columns
 from watersmeet.spark.metrics import STAGE_SCHEMA, observed
@@ -60,6 +61,7 @@ class Compiler:
     control: DataFrame | None = None
     files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
     limit: StateLimit | None = None  # of the whole query
+    checkpoint: str | None = None  # the folder of the query's checkpoint, where it is known
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
@@ -85,12 +87,13 @@ class Compiler:
         streams = tuple(item.stream.name for item in query.inputs)
         late = self._late(bucket.layout.inputs)
         fingerprint = self.plan.fingerprint
-        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, late, self._cached(grid))
+        hot = plan_hot_keys(self.spark, bucket.layout, grid, fingerprint, self.checkpoint)
+        stage = StagePlan("join", bucket, streams, grid, labels, fingerprint, late, self._cached(grid), hot)
         ranked = query.joins_delayed
         rank_labels = bucket_labels(self.plan.partitions)[:1]
         whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
         first = (whole, rank_labels) if ranked else (grid, labels)
-        wire = self._packed(bucket.layout.inputs, *first)
+        wire = self._packed(bucket.layout.inputs, *first, hot)
         if ranked:
             rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint)
             wire = wire.groupBy("bucket").transformWithStateInPandas(
@@ -115,27 +118,34 @@ class Compiler:
         least = 1 << 20
         return CHUNK_BYTES if self.limit is None else max(least, min(CHUNK_BYTES, self.limit.nbytes // 16))
 
-    def _packed(self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...]) -> DataFrame:
+    def _packed(
+        self, layouts: tuple[InputLayout, ...], grid: Grid, labels: tuple[int, ...], hot: HotKeys | None
+    ) -> DataFrame:
         """The wire rows of all inputs; neighbours whose files are read directly share their tasks."""
         parts: list[DataFrame] = []
         inputs = enumerate(zip(self.query.inputs, layouts, strict=True))
         for is_direct, group in itertools.groupby(inputs, lambda each: self._is_direct(*each[1])):
             if is_direct:
-                parts.append(self._packed_files(list(group), grid, labels))
+                parts.append(self._packed_files(list(group), grid, labels, hot))
                 continue
             for number, (item, layout) in group:
                 projected, columns = self._projected(item, layout)
-                parts.append(
-                    projected.mapInArrow(self._pack(number, layout, columns, grid, labels), WIRE_SCHEMA)
-                )
+                pack = self._pack(number, layout, columns, grid, labels, hot)
+                parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
 
     def _pack(
-        self, number: int, layout: InputLayout, names: tuple[str, ...], grid: Grid, labels: tuple[int, ...]
+        self,
+        number: int,
+        layout: InputLayout,
+        names: tuple[str, ...],
+        grid: Grid,
+        labels: tuple[int, ...],
+        hot: HotKeys | None,
     ) -> Pack:
-        return Pack(number, layout, names, grid, labels, self._chunk_bytes)
+        return Pack(number, layout, names, grid, labels, hot, self._chunk_bytes)
 
     def _is_direct(self, item: Input, layout: InputLayout) -> bool:
         """Whether an input's files go into chunks without an expression of Spark's between."""
@@ -148,13 +158,17 @@ class Compiler:
         )
 
     def _packed_files(
-        self, group: list[tuple[int, tuple[Input, InputLayout]]], grid: Grid, labels: tuple[int, ...]
+        self,
+        group: list[tuple[int, tuple[Input, InputLayout]]],
+        grid: Grid,
+        labels: tuple[int, ...],
+        hot: HotKeys | None,
     ) -> DataFrame:
         packs, frames = {}, []
         for number, (item, layout) in group:
             columns = self._file_columns(item, layout)
             names = tuple(column.name for column in columns)
-            packs[number] = (self._pack(number, layout, names, grid, labels), columns)
+            packs[number] = (self._pack(number, layout, names, grid, labels, hot), columns)
             frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)

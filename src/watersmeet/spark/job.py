@@ -76,7 +76,13 @@ class Job:
             self._end_input()
         control = self.checkpoint.control()
         answers = Compiler(
-            self.spark, self.plan, self.sources, control, self.files, self.options.limit
+            self.spark,
+            self.plan,
+            self.sources,
+            control,
+            self.files,
+            self.options.limit,
+            self.checkpoint.folder,
         ).answers()
         self._query = write_stream(
             answers,

@@ -7,7 +7,7 @@ stage's state and work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
-from watersmeet.kernel import Grid, JoinBucket, JoinLayout
+from watersmeet.kernel import Grid, HotTable, JoinBucket, JoinLayout
 from watersmeet.query import BEGINNING
 from watersmeet.spark.wire import UNKNOWN, WireRow
 
@@ -36,8 +36,12 @@ SUMMED = (
     "combinations",  # what the join found, of which `answers` are made
     "missed_milli",  # thousandths of combinations, as estimated
     "arrived_bytes",
+    "work",
+    "buckets",
 )
 BUSIEST = "busiest_stage_us"  # the largest stage_us of a bucket
+BUSIEST_WORK = "busiest_work"  # the largest work of a bucket: tuples taken in, copies too, and answers given
+HOT_VALUES = "hot_values"  # in the routing table
 WATERMARK_US = "watermark_us"
 
 
@@ -46,12 +50,12 @@ def metric_names(layout: JoinLayout, streams: tuple[str, ...]) -> tuple[str, ...
     kinds = ("input", "late", "undated", "shed", "kept", "kept_bytes")
     per_input = [f"{kind}_{item.alias}" for item in layout.inputs for kind in kinds]
     per_stream = [f"max_ts_{stream}" for stream in dict.fromkeys(streams)]
-    return (*SUMMED, *per_input, BUSIEST, WATERMARK_US, *per_stream)
+    return (*SUMMED, *per_input, BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US, *per_stream)
 
 
 def is_largest(name: str) -> bool:
     """Whether a metric is a largest value rather than a sum."""
-    return name in (BUSIEST, WATERMARK_US) or name.startswith("max_ts_")
+    return name in (BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US) or name.startswith("max_ts_")
 
 
 def observed(layout: JoinLayout, streams: tuple[str, ...]) -> list[Column]:
@@ -73,7 +77,8 @@ class StageMetrics:
     @classmethod
     def named(cls, layout: JoinLayout, streams: tuple[str, ...]) -> StageMetrics:
         names = metric_names(layout, streams)
-        values = {name: BEGINNING if is_largest(name) and name != BUSIEST else 0 for name in names}
+        is_time = {name: name == WATERMARK_US or name.startswith("max_ts_") for name in names}
+        values = {name: BEGINNING if is_time[name] else 0 for name in names}
         return cls(values, streams, tuple(item.alias for item in layout.inputs))
 
     def set(self, name: str, value: int) -> None:
@@ -81,15 +86,17 @@ class StageMetrics:
         if name == "stage_us":
             self.values[BUSIEST] = value
 
-    def count_arrivals(self, grid: Grid, number: int, rows: list[WireRow], bucket: JoinBucket) -> None:
-        """Counts each tuple once, in the first of the buckets it was sent to."""
+    def count_arrivals(
+        self, grid: Grid, number: int, rows: list[WireRow], bucket: JoinBucket, late_copies: Mapping[int, int]
+    ) -> None:
+        """Counts each tuple once, in the first of the buckets it was sent to; copies are not counted."""
         self.values["arrived_bytes"] = sum(row.nbytes + len(row.chunk) for row in rows)
         for index, alias in enumerate(self.aliases):
             own = [row for row in rows if row.input == index]
             classes = bucket.join.layout.of(alias).classes
             if grid.is_home(number, classes):
-                self.values[f"input_{alias}"] = sum(row.rows for row in own)
-                late = bucket.counts.late.get(alias, 0)
+                self.values[f"input_{alias}"] = sum(row.rows - row.copies for row in own)
+                late = bucket.counts.late.get(alias, 0) - late_copies.get(index, 0)
                 self.values[f"late_{alias}"] = late + sum(row.late for row in own)
                 self.values[f"undated_{alias}"] = sum(row.undated for row in own)
             name = f"max_ts_{self.streams[index]}"
@@ -109,6 +116,16 @@ class StageMetrics:
             "memory_bytes": bucket.used_bytes,
             "state_chunks": bucket.join.chunk_count,
             WATERMARK_US: bucket.watermark.now,
+        }
+
+    def count_work(self, rows: list[WireRow], answers: int, table: HotTable) -> None:
+        work = sum(row.rows for row in rows) + answers
+        self.values |= {
+            "answers": answers,
+            "work": work,
+            BUSIEST_WORK: work,
+            "buckets": 1,
+            HOT_VALUES: len(table.values),
         }
 
     def frame(self, blobs: list[bytes]) -> pd.DataFrame:

@@ -8,13 +8,14 @@ the same watermark.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import KEEP, TS, Grid, InputLayout, route
+from watersmeet.kernel import KEEP, NO_HOT_VALUES, TS, Grid, HotTable, InputLayout, hash_keys, route_hot
+from watersmeet.spark.hot_keys import HotKeys, encode_summaries
 from watersmeet.spark.wire import END_OF_INPUT, UNKNOWN, WireRow, encode, to_arrow
 
 NOW = "__now"  # the batch's own time, where some stream is declared with idle_after
@@ -31,11 +32,13 @@ class Pack:
     columns: tuple[str, ...]  # what a chunk holds
     grid: Grid
     labels: tuple[int, ...]
+    hot: HotKeys | None = None
     chunk_bytes: int = CHUNK_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []
         rows, undated, max_ts, now_us, nbytes = 0, 0, UNKNOWN, UNKNOWN, 0
+        table = self.hot.table() if self.hot else NO_HOT_VALUES
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -49,10 +52,10 @@ class Pack:
             nbytes += int(gathered[-1].nbytes)
             undated += int(batch.column(TS).null_count)
             if rows >= CHUNK_ROWS or nbytes >= self.chunk_bytes:
-                yield self._send(gathered, max_ts, now_us, undated)
+                yield self._send(gathered, max_ts, now_us, undated, table)
                 gathered, rows, undated, nbytes = [], 0, 0, 0
         if rows:
-            yield self._send(gathered, max_ts, now_us, undated)
+            yield self._send(gathered, max_ts, now_us, undated, table)
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that may join; under a ROWS window every dated tuple counts."""
@@ -66,19 +69,25 @@ class Pack:
         batch = batch.select(list(self.columns))
         return batch if usable.all() else batch.filter(pa.array(usable))
 
-    def _send(self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int) -> pa.RecordBatch:
+    def _send(
+        self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int, table: HotTable
+    ) -> pa.RecordBatch:
         """A row for every bucket: its tuples, if any, and the stream's progress."""
-        chunks: dict[int, tuple[int, bytes]] = {}
-        whole = pa.concat_batches(gathered)
+        chunks: dict[int, tuple[int, bytes, int]] = {}
+        summary, whole = b"", pa.concat_batches(gathered)
         if whole.num_rows:
-            for buckets, part in route(self.grid, self.layout, whole):
-                blob = encode(part)
-                chunks |= dict.fromkeys(buckets, (int(part.num_rows), blob))
-        sent = []
+            hashes = hash_keys(self.grid, self.layout, whole)
+            for part in route_hot(self.grid, self.layout, whole, table, hashes):
+                blob = encode(part.tuples)
+                chunks |= dict.fromkeys(part.buckets, (int(part.tuples.num_rows), blob, part.copies))
+            if self.hot is not None and self.hot.is_on:
+                min_ts = int(np.asarray(whole.column(TS)).min())
+                summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
+        digest, sent = table.digest, []
         for bucket, label in enumerate(self.labels):
-            count, blob = chunks.get(bucket, (0, b""))
-            dropped = 0 if bucket else undated
-            sent.append(WireRow(label, self.number, count, max_ts, now_us, undated=dropped, chunk=blob))
+            count, blob, copies = chunks.get(bucket, (0, b"", 0))
+            row = WireRow(label, self.number, count, max_ts, now_us, chunk=blob, copies=copies, table=digest)
+            sent.append(row if bucket else replace(row, undated=undated, summary=summary))
         return to_arrow(sent)
 
 

@@ -71,6 +71,8 @@ class Progress:
     total_missed: float = 0.0  # what it did not find for want of tuples shed, as estimated
     state_limit: int | None = None
     notice: str = ""  # what was done, or is to be known, about the memory
+    hot_values: int = 0  # in the routing table, cooling ones too
+    busiest_share: float = 1.0  # the busiest bucket's work over the mean bucket's
 
     @property
     def shed(self) -> int:
@@ -142,11 +144,18 @@ def parse_progress(
         total_completeness=_share(total_found, total_missed, 1.0),
         total_combinations=total_found,
         total_missed=total_missed,
+        hot_values=metrics.get("hot_values", previous.hot_values if previous else 0),
+        busiest_share=_busiest_share(metrics),
     )
 
 
 def _share(found: float, missed: float, otherwise: float) -> float:
     return found / (found + missed) if found + missed else otherwise
+
+
+def _busiest_share(metrics: Mapping[str, int]) -> float:
+    work = metrics.get("work", 0)
+    return metrics["busiest_work"] * metrics["buckets"] / work if work else 1.0
 
 
 def _metrics(report: Mapping[str, Any]) -> dict[str, int]:

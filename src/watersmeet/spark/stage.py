@@ -28,6 +28,8 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
+from watersmeet.spark.conductor import Conductor
+from watersmeet.spark.hot_keys import HotKeys, batch_id, check_tables, late_copies, table_of
 from watersmeet.spark.late_columns import LateColumns
 from watersmeet.spark.metrics import StageMetrics, stage_frame
 from watersmeet.spark.parquet_rows import FileColumn
@@ -62,6 +64,7 @@ class StagePlan:
     fingerprint: str
     late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
     cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
+    hot: HotKeys | None = None
 
 
 class BucketStage(StatefulProcessor):
@@ -138,11 +141,12 @@ class JoinStage(BucketStage):
     ) -> Iterator[pd.DataFrame]:
         metrics = StageMetrics.named(self.plan.bucket.layout, self.plan.streams)
         rows: list[WireRow] = []
+        copies: dict[int, int] = {}
         kernel_s, answers = 0.0, 0
         self._reading_s = 0.0
         blobs: list[bytes] = []
         before = time.perf_counter()
-        for table in self._join(bucket, arriving, rows):
+        for table in self._join(bucket, number, arriving, rows, copies):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
             blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
@@ -153,17 +157,26 @@ class JoinStage(BucketStage):
         kernel_s += time.perf_counter() - before
         if self.plan.bucket.limit is not None:
             pa.default_memory_pool().release_unused()  # what the batch took is not kept for the next
-        metrics.count_arrivals(self.plan.grid, number, rows, bucket)
+        if number == 0 and self.plan.hot is not None:
+            self._conduct(bucket, rows, self.plan.hot)
+        metrics.count_arrivals(self.plan.grid, number, rows, bucket, copies)
         metrics.count_state(bucket)
-        metrics.set("answers", answers)
+        metrics.count_work(rows, answers, table_of(bucket.hot))
         metrics.set("kernel_us", int(1e6 * (kernel_s - self._reading_s)))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
         yield metrics.frame(blobs)
 
     def _join(
-        self, bucket: JoinBucket, arriving: Iterator[WireRow], rows: list[WireRow]
+        self,
+        bucket: JoinBucket,
+        number: int,
+        arriving: Iterator[WireRow],
+        rows: list[WireRow],
+        copies: dict[int, int],
     ) -> Iterator[pa.Table]:
         """Answers of a micro-batch; `rows` is filled with what arrived, as the metrics are to see it.
+
+        `copies` is filled with the late ones of each input that are counted in another bucket.
 
         Under a limit of memory a batch that is large beside it is joined as it comes in. Its tuples are then
         not in order of time, so that is left to batches that must.
@@ -175,15 +188,33 @@ class JoinStage(BucketStage):
             rows.append(row)
             held += len(row.chunk)
             if most is not None and held > most:
+                self._check(bucket, number, rows, copies)
                 self._reading_s += time.perf_counter() - before
                 yield from bucket.feed(read_batch(self.plan, rows)[0])
                 rows[:] = [row.joined() for row in rows]
                 held, before = 0, time.perf_counter()
+        self._check(bucket, number, rows, copies)
         new, marks = read_batch(self.plan, rows, late)
         self._reading_s += time.perf_counter() - before
         watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
         places, now = read_places(self.plan, rows), max(watermarks, default=None)
         yield from bucket.step(new, marks, places, now, late)
+
+    def _check(self, bucket: JoinBucket, number: int, rows: list[WireRow], copies: dict[int, int]) -> None:
+        """Refuses tuples that were sent by another table; counts the late copies among those at hand."""
+        check_tables(rows, None if number else table_of(bucket.hot), self.plan.hot)
+        for index, late in late_copies(rows, bucket.join.watermark).items():
+            copies[index] = copies.get(index, 0) + late
+
+    def _conduct(self, bucket: JoinBucket, rows: list[WireRow], hot: HotKeys) -> None:
+        """Decides what values are hot in the next batch, and leaves word of it where its tasks look."""
+        conductor = Conductor(self.plan.bucket.layout, self.plan.streams, self.plan.grid, hot)
+        before, bucket.hot = table_of(bucket.hot), conductor.step(bucket.hot, rows, bucket.watermark)
+        after, files = table_of(bucket.hot), hot.files()
+        if files is not None and after != before:
+            files.write(batch_id() + 1, after)
+        elif files is not None:
+            files.forget(batch_id() + 1)
 
 
 class RankStage(BucketStage):

@@ -28,6 +28,9 @@ WIRE_SCHEMA = StructType(
         StructField("undated", LongType(), False),
         StructField("chunk", BinaryType(), False),
         StructField("places", BinaryType(), False),
+        StructField("copies", LongType(), False),
+        StructField("table", LongType(), False),
+        StructField("summary", BinaryType(), False),
     ]
 )
 
@@ -42,6 +45,9 @@ WIRE_ARROW = pa.schema(
         ("undated", pa.int64()),
         ("chunk", pa.binary()),
         ("places", pa.binary()),
+        ("copies", pa.int64()),
+        ("table", pa.int64()),
+        ("summary", pa.binary()),
     ]
 )
 
@@ -65,6 +71,9 @@ class WireRow:
     undated: int = 0  # tuples dropped on the way because they had no event time
     chunk: bytes = b""
     places: bytes = b""
+    copies: int = 0  # the last rows of the chunk, which count in another bucket
+    table: int = 0  # the digest of the routing table the tuples were sent by
+    summary: bytes = b""  # what the packing task tells of frequent values, in the first bucket's row
     nbytes: int = 0  # of a chunk that has been joined already, and is no longer here
 
     def joined(self) -> WireRow:
