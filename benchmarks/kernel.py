@@ -1,6 +1,7 @@
 """The kernel alone, on one core: 3 streams, one key, RANGE windows.
 
     python benchmarks/kernel.py
+    python benchmarks/kernel.py --parts    # where the time of a batch goes, in both settings
 
 Prints input rows/s after warm-up at the base setting, the ratio of the time per batch when both the window
 and the key domain are 20 times larger (cost must follow the new tuples, not the window), and memory per live
@@ -12,12 +13,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel import TS, MultiwayJoin, lay_out
+from watersmeet.kernel import slice as slice_module
+from watersmeet.kernel.store import TupleStore
 from watersmeet.query import (
     Attribute,
     AttributeClass,
@@ -33,6 +39,14 @@ from watersmeet.query import (
 
 ALIASES = ("a", "b", "c")
 WARM_UP = 5
+PARTS: tuple[tuple[Any, str, str], ...] = (
+    (slice_module, "_link", "linking new tuples"),
+    (slice_module, "_probe", "finding pairs of half a hash"),
+    (slice_module, "_overlapping", "reading the facts of pairs"),
+    (TupleStore, "probe", "probing in all"),
+    (TupleStore, "index", "indexing in all"),
+    (TupleStore, "take", "fetching payload"),
+)
 
 
 @dataclass(frozen=True)
@@ -99,14 +113,47 @@ def measure(setting: Setting) -> Measured:
     )
 
 
+def time_parts() -> dict[str, float]:
+    """Seconds spent in each part from now on."""
+    spent: dict[str, float] = defaultdict(float)
+
+    def timed(part: Callable[..., Any], label: str) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            result = part(*arguments)
+            spent[label] += time.perf_counter() - start
+            return result
+
+        return run
+
+    for owner, name, label in PARTS:
+        setattr(owner, name, timed(getattr(owner, name), label))
+    return spent
+
+
+def print_parts(base: Setting, wide: Setting) -> None:
+    """The mean milliseconds a batch spends in each part, warm-up included."""
+    spent, columns = time_parts(), []
+    for setting in (base, wide):
+        spent.clear()
+        measure(setting)
+        columns.append({label: 1000 * spent[label] / setting.batches for _, _, label in PARTS})
+    for _, _, label in PARTS:
+        print(f"{label:>30}: base {columns[0][label]:5.2f} ms, x20 {columns[1][label]:5.2f} ms a batch")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--key-type", choices=("bigint", "string"), default="bigint")
     parser.add_argument("--rounds", type=int, default=3, help="repeat and keep the best of each")
+    parser.add_argument("--parts", action="store_true", help="say where the time of a batch goes")
     arguments = parser.parse_args()
     base = Setting(key_type=arguments.key_type)
     wide = Setting(key_type=arguments.key_type, window_s=200, keys=1_000_000)
     measure(Setting(rows=60_000, key_type=arguments.key_type))  # compile
+    if arguments.parts:
+        print_parts(base, wide)
+        return
     rounds = [(measure(base), measure(wide)) for _ in range(arguments.rounds)]
     best = max((pair[0] for pair in rounds), key=lambda m: m.rows_per_s)
     best_wide = max((pair[1] for pair in rounds), key=lambda m: m.rows_per_s)

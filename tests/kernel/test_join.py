@@ -46,6 +46,7 @@ def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_module, "REVIEW_INDEXES_EVERY", 3)
     monkeypatch.setattr(store_module, "MAX_SLICES_PER_APPEND", 4)
     monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)
+    monkeypatch.setattr(store_module, "ROWS_PER_SLICE", 8)
 
 
 def check(query: Query, batches: list[MicroBatch], *, flush: bool = True) -> None:

@@ -2,11 +2,11 @@
 
 An index chains its entries from `heads[hash & mask]`: the newest entry of the bucket, whose link leads to the
 one before it. A link and half of the entry's hash share one word, so that walking a chain touches little
-memory; the entry's facts (hash, event time, row number) lie beside and are read only where the halves agree.
-A bitmap of a byte a tuple, small enough for a near cache, tells most keys that are not there without even
-looking at a head. Appending costs a constant per tuple; dropping a slice drops everything at once. An input
-of several attribute classes keeps its hashes beside, so that an index over any set of classes can be built
-when a probing sequence asks for it.
+memory; the entry's facts (event time, and the other half with the row number) lie beside and are read only
+where the halves agree. A bitmap of a byte a tuple, small enough for a near cache, tells most keys that are
+not there without even looking at a head. Appending costs a constant per tuple; dropping a slice drops
+everything at once. An input of several attribute classes keeps its hashes beside, so that an index over any
+set of classes can be built when a probing sequence asks for it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _END_RULES = {
 }
 _NO_ENDS = np.empty(0, np.int64)
 
-_HASH, _TS, _ROW = range(3)  # the facts of an index entry
-_HALF = 32  # a chain word: the upper half of the hash, and the link
+_TS, _TAG = range(2)  # the facts of an index entry
+_HALF = 32  # a chain word: the upper half of the hash, and the link; a tag: the lower half, and the row
 _LOW_HALF = (1 << _HALF) - 1
-_BITS_PER_HEAD = 4  # of the bitmap; there are two heads a tuple or more
-_BITMAP_SHIFT = 24  # the bitmap goes by other bits of the hash than the heads
+_BITS_PER_HEAD = 8  # of the bitmap
+_BLOCK = 1024  # tuples whose heads are fetched at once
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,29 @@ def ends_from_ts(window: Window, ts: Longs) -> Longs:
 
 
 @numba.njit(cache=True)
-def _link(heads, bitmap, chain, facts, start, stop):  # type: ignore[no-untyped-def]
+def _link(heads, bitmap, chain, start, hashes):  # type: ignore[no-untyped-def]
+    """Chains entries from `start` on; returns a number that means nothing, so that no fetch is left out."""
     mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
-    for place in range(start, stop):
-        hash_ = facts[place, _HASH]
-        bucket = hash_ & mask
-        chain[place] = ((hash_ >> _HALF) << _HALF) | (np.int64(heads[bucket]) & _LOW_HALF)
-        heads[bucket] = place
-        bit = (hash_ >> _BITMAP_SHIFT) & bit_mask
-        bitmap[bit >> 6] |= np.int64(1) << (bit & 63)
+    fetched = np.int64(0)
+    for block in range(0, len(hashes), _BLOCK):
+        stop = min(block + _BLOCK, len(hashes))
+        for number in range(block, stop):
+            fetched += heads[hashes[number] & mask]
+        for number in range(block, stop):
+            hash_, place = hashes[number], start + number
+            bucket = hash_ & mask
+            chain[place] = ((hash_ >> _HALF) << _HALF) | (np.int64(heads[bucket]) & _LOW_HALF)
+            heads[bucket] = place
+            bit = hash_ & bit_mask
+            bitmap[bit >> 6] |= np.int64(1) << (bit & 63)
+    return fetched
+
+
+@numba.njit(cache=True)
+def _note(facts, start, hashes, ts, rows, first_row):  # type: ignore[no-untyped-def]
+    for number in range(len(hashes)):
+        facts[start + number, _TS] = ts[number]
+        facts[start + number, _TAG] = (hashes[number] << _HALF) | (rows[number] - first_row)
 
 
 @numba.njit(cache=True)
@@ -83,22 +97,21 @@ def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: i
     """Pairs (prober, place) whose hashes agree by half, for the probers whose life touches [low, high).
 
     All probers walk their chains in step, one link a round: within a round no load waits for another and no
-    branch depends on one, so cache misses overlap. That is several times faster than chain after chain.
+    branch depends on one, so cache misses overlap. That is several times faster than chain after chain. What
+    is far is fetched in loops that do nothing else: the shorter a loop, the more of its misses are under way.
     """
     mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
     probers = np.empty(len(wanted), np.int32)
     places = np.empty(len(wanted), np.int32)
-    likely = 0
-    for prober in range(len(wanted)):
-        bit = (wanted[prober] >> _BITMAP_SHIFT) & bit_mask
-        is_set = (bitmap[bit >> 6] >> (bit & 63)) & 1
-        probers[likely] = prober
-        likely += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
     walking = 0
-    for number in range(likely):
-        probers[walking] = probers[number]
-        places[walking] = heads[wanted[probers[number]] & mask]
-        walking += places[walking] >= 0
+    for prober in range(len(wanted)):
+        bit = wanted[prober] & bit_mask
+        is_set = (bitmap[bit >> 6] >> (bit & 63)) & 1
+        probers[walking] = prober
+        walking += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
+    for walker in range(walking):
+        places[walker] = heads[wanted[probers[walker]] & mask]
+    words = np.empty(walking, np.int64)
     capacity = walking + 64
     found_probers = np.empty(capacity, np.int32)
     found_places = np.empty(capacity, np.int32)
@@ -108,10 +121,11 @@ def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: i
             capacity = 2 * (count + walking)
             found_probers = _grown(found_probers, count, capacity)
             found_places = _grown(found_places, count, capacity)
+        for walker in range(walking):
+            words[walker] = chain[places[walker]]
         still = 0
         for walker in range(walking):
-            prober, place = probers[walker], places[walker]
-            word = chain[place]
+            prober, place, word = probers[walker], places[walker], words[walker]
             found_probers[count] = prober
             found_places[count] = place
             count += (word >> _HALF) == (wanted[prober] >> _HALF)
@@ -130,14 +144,18 @@ def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _overlapping(pairs, facts, rule, size, ends, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+def _overlapping(pairs, facts, first_row, rule, size, ends, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
     """Of the pairs found, those of one hash whose lives overlap: probers, places, rows, event times, ends."""
     probers, places = pairs
     found = np.empty((5, len(probers)), np.int64)
+    near = np.empty((len(probers), 2), np.int64)  # fetched first, as in `_probe`
+    for pair in range(len(probers)):
+        near[pair, _TS] = facts[places[pair], _TS]
+        near[pair, _TAG] = facts[places[pair], _TAG]
     count = 0
     for pair in range(len(probers)):
         prober, place = probers[pair], places[pair]
-        begin = facts[place, _TS]
+        begin, tag = near[pair, _TS], near[pair, _TAG]
         if rule == _END_AFTER_SPAN:
             end = begin + size + 1
         elif rule == _END_OF_GROUP:
@@ -148,10 +166,10 @@ def _overlapping(pairs, facts, rule, size, ends, wanted, max_ts, min_end):  # ty
             end = NEVER
         found[0, count] = prober
         found[1, count] = place
-        found[2, count] = facts[place, _ROW]
+        found[2, count] = first_row + (tag & _LOW_HALF)
         found[3, count] = begin
         found[4, count] = end
-        agrees = facts[place, _HASH] == wanted[prober]
+        agrees = ((tag ^ (wanted[prober] << _HALF)) >> _HALF) == 0
         count += agrees & (begin < min_end[prober]) & (max_ts[prober] < end)
     return found[:, :count]
 
@@ -184,45 +202,54 @@ class _Column:
 
 
 class _Index:
-    """Chained entries over the hashes of one set of classes."""
+    """Chained entries over the hashes of one set of classes, in one piece of memory."""
 
-    __slots__ = ("bitmap", "chain", "facts", "heads")
+    __slots__ = ("_memory", "bitmap", "chain", "facts", "first_row", "heads")
 
-    def __init__(self, capacity: int) -> None:
-        self._clear_heads(2 * capacity)
-        self.chain = _Column(np.int64, capacity)
-        self.facts = _Column(np.int64, capacity, 3)
+    def __init__(self, capacity: int, first_row: int) -> None:
+        self.first_row = first_row
+        self._allocate(capacity)
 
     def extend(self, start: int, hashes: Hashes, ts: Longs, rows: Longs) -> None:
         stop = start + len(ts)
-        self.chain.reserve(start, stop)
-        self.facts.reserve(start, stop)
-        facts = self.facts.values
-        facts[start:stop, _HASH] = hashes.view(np.int64)
-        facts[start:stop, _TS] = ts
-        facts[start:stop, _ROW] = rows
-        if stop > len(self.heads):
-            self._clear_heads(2 * stop)
-            start = 0
-        _link(self.heads, self.bitmap, self.chain.values, facts, start, stop)
+        if stop > len(self.chain):
+            chain, facts = self.chain[:start], self.facts[:start]
+            self._allocate(max(stop, 2 * len(self.chain)))
+            self.facts[:start] = facts
+            self._link(0, (chain & ~_LOW_HALF) | ((facts[:, _TAG] >> _HALF) & _LOW_HALF))
+        new = hashes.view(np.int64)
+        _note(self.facts, start, new, ts, rows, self.first_row)
+        self._link(start, new)
 
-    def _clear_heads(self, count: int) -> None:
-        self.heads: Ints = np.full(_power_of_two(count), -1, np.int32)
-        self.bitmap: Longs = np.zeros(max(1, len(self.heads) * _BITS_PER_HEAD // 64), np.int64)
+    def _link(self, start: int, hashes: Longs) -> None:
+        _link(self.heads, self.bitmap, self.chain, start, hashes)
+
+    def _allocate(self, capacity: int) -> None:
+        """All parts in one array: NumPy asks for large pages where it is worth them."""
+        heads = 1 << max(4, (capacity - 1).bit_length())
+        sizes = (2 * capacity, capacity, heads // 2, heads * _BITS_PER_HEAD // 64)
+        self._memory: Longs = np.empty(sum(sizes), np.int64)
+        facts, self.chain, words, self.bitmap = np.split(self._memory, np.cumsum(sizes)[:-1])
+        self.facts: Longs = facts.reshape(capacity, 2)
+        self.heads: Ints = words.view(np.int32)
+        self.heads[:] = -1
+        self.bitmap[:] = 0
 
     @property
     def nbytes(self) -> int:
-        return int(self.heads.nbytes + self.bitmap.nbytes) + self.chain.nbytes + self.facts.nbytes
+        return int(self._memory.nbytes)
 
     def used(self, count: int) -> int:
-        return int(self.heads.nbytes + self.bitmap.nbytes) + self.chain.used(count) + self.facts.used(count)
+        entries = self.chain[:count].nbytes + self.facts[:count].nbytes
+        return int(self.heads.nbytes + self.bitmap.nbytes + entries)
 
 
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
 
-    def __init__(self, window: Window, classes: Classes, capacity: int) -> None:
+    def __init__(self, window: Window, classes: Classes, capacity: int, first_row: int = 0) -> None:
         self.window = window
+        self._first_row = first_row
         self.count = 0
         self.low_ts = NEVER  # the least event time held
         self.high_end = -NEVER  # the largest end held
@@ -233,7 +260,7 @@ class Slice:
         self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
         self._indexes: dict[Classes, _Index] = {}
         if len(classes) == 1:
-            self._indexes[classes] = _Index(capacity)
+            self._indexes[classes] = _Index(capacity, first_row)
 
     def append(
         self, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes], ends: Longs, places: Longs | None
@@ -268,12 +295,12 @@ class Slice:
         index = self._index(classes)
         sought = wanted.view(np.int64)
         pairs = _probe(
-            index.heads, index.bitmap, index.chain.values, self.low_ts, self.high_end, sought, max_ts, min_end
+            index.heads, index.bitmap, index.chain, self.low_ts, self.high_end, sought, max_ts, min_end
         )
         ends = self._ends.values if self._ends is not None else _NO_ENDS
         rule = _END_RULES[self.window.kind]
         probers, places, rows, ts, found_ends = _overlapping(
-            pairs, index.facts.values, rule, self.window.size, ends, sought, max_ts, min_end
+            pairs, index.facts, self._first_row, rule, self.window.size, ends, sought, max_ts, min_end
         )
         hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
         return Matches(probers, rows, ts, found_ends, hashes)
@@ -298,7 +325,7 @@ class Slice:
         index = self._indexes.get(classes)
         if index is None:
             assert self._beside is not None
-            index = self._indexes[classes] = _Index(max(self._capacity, self.count))
+            index = self._indexes[classes] = _Index(max(self._capacity, self.count), self._first_row)
             index.extend(0, *self._beside.columns(classes, self.count))
         return index
 
@@ -347,7 +374,3 @@ def successors(window: Window, places: Longs) -> Longs:
     if window.kind is WindowKind.ROWS:
         return places + window.size
     return (places // window.size + 1) * window.size
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << max(4, (count - 1).bit_length())

@@ -26,6 +26,7 @@ from watersmeet.query import NEVER, WindowKind
 SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
 MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
 MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
+ROWS_PER_SLICE = 1 << 31  # a slice's row numbers fit half a word
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TupleStore:
         self.layout = layout
         self.chunks: list[Chunk] = []
         self.newest_place = -1
-        self._slices: dict[tuple[int, int], Slice] = {}
+        self._slices: dict[tuple[int, int, int], Slice] = {}
         self._next_row = 0
         self.next_chunk = 0
 
@@ -131,10 +132,10 @@ class TupleStore:
         width, numbers = self._slice_numbers(arrivals)
         first = int(numbers[0])
         if (numbers == first).all():
-            self._append((width, first), arrivals)
+            self._append(width, first, arrivals)
             return
         for number in np.unique(numbers):
-            self._append((width, int(number)), arrivals.pick(numbers == number))
+            self._append(width, int(number), arrivals.pick(numbers == number))
 
     def settle_places(self, first_place: int, places_ts: Longs) -> None:
         """Takes the event times of newly known places of the stream (ROWS windows)."""
@@ -220,11 +221,14 @@ class TupleStore:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
             self.chunks[place] = replace(chunk, batch=with_payload(self.layout, chunk.batch, needed, fetch))
 
-    def _append(self, key: tuple[int, int], arrivals: Arrivals) -> None:
+    def _append(self, width: int, number: int, arrivals: Arrivals) -> None:
+        first_row = int(arrivals.rows.min()) // ROWS_PER_SLICE * ROWS_PER_SLICE
+        key = width, number, first_row
         piece = self._slices.get(key)
         if piece is None:
             expected = max((other.count for other in self._slices.values()), default=0)
-            piece = Slice(self.layout.window, self.layout.classes, max(len(arrivals), expected))
+            capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
+            piece = Slice(self.layout.window, self.layout.classes, capacity, first_row)
             self._slices[key] = piece
         piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places)
 
