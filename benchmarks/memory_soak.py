@@ -4,8 +4,8 @@
 
 Two made-up streams of wide tuples under a window of an hour, far more than the limit holds. Every few seconds
 prints the memory of all Python workers together (what they share counted once) and of the largest, beside
-what the query tells of its state. At the end the peaks of the first and the last third after warm-up: alike
-if memory is flat.
+what the query tells of its state. At the end the peaks of the first and the last third of the time that the
+state was at its limit: alike if memory is flat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ CREATE SINK out WITH (format = 'noop');
 INSERT INTO out SELECT a.k, a.payload, length(b.payload) AS other
 FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k;
 """
-WARM_UP = 0.25  # of the time: until the state is at its limit
 
 
 def worker_memory() -> list[int]:
@@ -72,6 +71,7 @@ class Soak:
     began: float = field(default_factory=time.monotonic)
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     last: Progress | None = None
+    full_at: float | None = None  # when the first tuple was shed
 
     def is_over(self) -> bool:
         elapsed = time.monotonic() - self.began
@@ -90,13 +90,15 @@ class Soak:
                 flush=True,
             )
         self.last = progress
+        if self.full_at is None and progress.total_shed:
+            self.full_at = elapsed
 
     def peaks(self) -> tuple[int, int]:
-        """The largest memory of all workers in the first and in the last third, warm-up left out."""
-        warm = [(at, total) for at, total, _ in self.samples if at > WARM_UP * self.seconds]
-        third = (1 - WARM_UP) * self.seconds / 3
-        first = [total for at, total in warm if at < WARM_UP * self.seconds + third]
-        last = [total for at, total in warm if at > self.seconds - third]
+        """The largest memory of all workers in the first and the last third of the time at the limit."""
+        since = self.seconds if self.full_at is None else self.full_at
+        third = (self.seconds - since) / 3
+        first = [total for at, total, _ in self.samples if since < at <= since + third]
+        last = [total for at, total, _ in self.samples if at > self.seconds - third]
         return max(first, default=0), max(last, default=0)
 
 
@@ -123,7 +125,10 @@ def main() -> None:
             session.stop(jobs)
             session.spark.stop()
     first, last = soak.peaks()
-    print(f"peak of all workers: first third {format_bytes(first)}, last third {format_bytes(last)}")
+    print(
+        f"peak of all workers at the limit: {format_bytes(first)} in its first third of time, then "
+        f"{format_bytes(last)} in its last"
+    )
 
 
 if __name__ == "__main__":

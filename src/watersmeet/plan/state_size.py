@@ -25,7 +25,7 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
 from watersmeet.query.byte_size import format_bytes
 
-INDEX_BYTES = 48.0  # of a tuple, for each class of its keys: entry, chain, heads
+INDEX_BYTES = 32.0  # of a tuple, for each class of its keys: entry, chain, heads
 BESIDE_BYTES = 24.0  # more for each class where there are several
 FILLED = 0.92  # of a limit, on average: it is shed to 85 % and grows to 100 %
 SPARE = 0.95  # live tuples up to this share of a limit are never shed
