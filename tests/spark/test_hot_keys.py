@@ -201,7 +201,9 @@ def test_a_driver_killed_while_values_are_spread_loses_and_repeats_nothing(
             for victim in (process.pid, jvm(process.pid)):
                 assert victim is not None
                 assert kill(victim)
+        deadline = time.monotonic() + 60
         while any(Path(f"/proc/{pid}").exists() for pid in below):
+            assert time.monotonic() < deadline, "processes of a killed driver live on"
             time.sleep(0.1)
         line = tables(case)[-1].find(0, HOT)
         assert line is not None
