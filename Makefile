@@ -35,7 +35,7 @@ check: setup
 # Our engine beside Spark's own joins; fails if netmon3 is less than RATIO times as fast as the faster cascade.
 RATIO ?= 5
 bench: setup
-	$(BIN)/watersmeet bench --quick --batch-rows 500000 --at-least $(RATIO)
+	$(BIN)/watersmeet bench --quick --batch-rows 500000 --warm-up 30 --at-least $(RATIO)
 
 # Our engine beside Flink and Pathway, each in an environment of its own; PEERS="--rows 100000" for a short run.
 PEERS ?=
