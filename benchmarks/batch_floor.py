@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from watersmeet.bench.compare import FIRST_BATCHES
-from watersmeet.bench.engines import ENGINES, WARM_UP_S, Outcome, run_spark
+from watersmeet.bench.engines import ALL_REPORTS, ENGINES, WARM_UP_S, Outcome, run_spark
 from watersmeet.bench.workloads import WORKLOADS, Workload
 from watersmeet.query import Query
 from watersmeet.session import Session
@@ -66,8 +66,7 @@ def empty_stage(query: Query, sources: Mapping[str, DataFrame]) -> DataFrame:
 
 def plain(build: Callable[[Query, Mapping[str, DataFrame]], DataFrame]) -> Callable[..., Outcome]:
     def run(workload: Workload, folder: Path, warm_up_s: float) -> Outcome:
-        more = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
-        session = Session(conf=more, log=folder / "floor.log")
+        session = Session(conf=ALL_REPORTS, log=folder / "floor.log")
         return run_spark("floor", session.spark, workload, folder, warm_up_s, build)
 
     return run

@@ -15,9 +15,9 @@ from watersmeet.display import (
     render_line,
     render_queries,
     render_screen,
-    size,
 )
 from watersmeet.query import NEVER
+from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.progress import InputProgress, Progress
 
 PROGRESS = Progress(
@@ -139,9 +139,9 @@ def test_a_terminal_gets_a_screen_that_stays_after_the_end() -> None:
         (count(0), "0"),
         (count(999), "999"),
         (count(1_000_000), "1.0M"),
-        (size(999), "999 B"),
-        (size(1_500), "1.5 kB"),
-        (size(3e9), "3.0 GB"),
+        (format_bytes(999), "999 B"),
+        (format_bytes(1_500), "1.5 kB"),
+        (format_bytes(3e9), "3.0 GB"),
         (duration(250_000), "250 ms"),
         (duration(90_000_000), "1.5 min"),
         (duration(-2_000_000), "-2.0 s"),

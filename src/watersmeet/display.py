@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from watersmeet.query import NEVER
+from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.progress import InputProgress, Progress
 
 
@@ -87,7 +88,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"{progress.batch_ms} ms",
         inputs or "no input",
         f"answers {count(progress.answers)} ({count(progress.answers_per_s)}/s)",
-        f"state {count(progress.state_rows)} rows {size(progress.state_bytes)}",
+        f"state {count(progress.state_rows)} rows {format_bytes(progress.state_bytes)}",
         f"late {count(progress.late)}",
         *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
         *([f"shed {count(progress.shed)}", _complete(progress)] if progress.state_limit else []),
@@ -108,14 +109,14 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
         table.add_row(*_cells(item))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(progress.total_answers)} in all")
-    facts.add_row("state", f"{count(progress.state_rows)} rows", size(progress.state_bytes))
+    facts.add_row("state", f"{count(progress.state_rows)} rows", format_bytes(progress.state_bytes))
     facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
     if progress.total_malformed:
         facts.add_row("malformed", count(progress.malformed), f"{count(progress.total_malformed)} in all")
     if progress.state_limit:
         facts.add_row("shed", count(progress.shed), f"{count(progress.total_shed)} in all")
         facts.add_row("complete", f"{progress.completeness:.1%}", f"{progress.total_completeness:.1%} in all")
-        memory = f"{size(progress.memory_bytes)} of {size(progress.state_limit)}"
+        memory = f"{format_bytes(progress.memory_bytes)} of {format_bytes(progress.state_limit)}"
         facts.add_row("memory", memory, progress.notice)
     if progress.hot_values:
         share = f"busiest bucket {progress.busiest_share:.2f}x the mean"
@@ -141,7 +142,7 @@ def render_queries(queries: Mapping[str, Progress], title: str = "") -> Renderab
             count(progress.rows_per_s),
             count(progress.answers_per_s),
             count(progress.total_answers),
-            size(progress.state_bytes),
+            format_bytes(progress.state_bytes),
             count(progress.total_late),
             instant(progress.watermark_us),
         )
@@ -171,14 +172,6 @@ def count(number: float) -> str:
         if abs(number) >= unit:
             return f"{number / unit:.1f}{letter}"
     return f"{number:.0f}"
-
-
-def size(number: float) -> str:
-    """Bytes, such as '1.5 MB'."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if number >= unit:
-            return f"{number / unit:.1f} {name}"
-    return f"{number:.0f} B"
 
 
 def duration(microseconds: int) -> str:

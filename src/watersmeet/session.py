@@ -168,8 +168,10 @@ class Session:
             place = Checkpoint(self.spark, f"{root}/{name}")
             plan = place.plan(self._plan(query, known))
             sink = pipeline.sink(query.sink) if query.sink else None
-            job = Job(self.spark, name, plan, sources, sink, place, path.parent, how, files)
-            job.read_sources = read_sources if how.limit is not None else None
+            again = read_sources if how.limit is not None else None
+            job = Job(
+                self.spark, name, plan, sources, sink, place, path.parent, how, files, read_sources=again
+            )
             jobs.append(job)
         # Letters first, to stand where the jobs begin or before: what is malformed for these is so for them.
         everything: list[Job | DeadLetters] = [*letters, *jobs]

@@ -27,6 +27,7 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.kernel import join as join_module
+from watersmeet.kernel import pieces as pieces_module
 from watersmeet.kernel import store as store_module
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
@@ -42,7 +43,7 @@ STREAMS = [Stream(name, COLUMNS, "ts") for name in ("s1", "s2", "s3", "s4")]
 @pytest.fixture(autouse=True)
 def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small inputs reach the code that cuts large ones."""
-    monkeypatch.setattr(join_module, "CELL_ROWS", 4)
+    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
     monkeypatch.setattr(join_module, "REVIEW_INDEXES_EVERY", 3)
     monkeypatch.setattr(store_module, "MAX_SLICES_PER_APPEND", 4)
     monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)

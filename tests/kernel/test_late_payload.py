@@ -15,6 +15,7 @@ from tests.strategies import cases
 from watersmeet import oracle
 from watersmeet.kernel import REF, TS, InputLayout, JoinBucket, Marks, lay_out, plan_bucket
 from watersmeet.kernel import join as join_module
+from watersmeet.kernel import pieces as pieces_module
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
 from watersmeet.sql import bind_query
@@ -64,7 +65,7 @@ def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]
 
 @pytest.mark.parametrize("waiting", [0, join_module.MAX_WAITING])
 def test_answers_are_the_oracles(waiting: int, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_module, "CELL_ROWS", 4)
+    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
     monkeypatch.setattr(join_module, "MAX_WAITING", waiting)
 
     @given(cases(kinds=("plain",)))

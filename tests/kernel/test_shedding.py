@@ -22,9 +22,9 @@ from watersmeet.kernel import store as store_module
 from watersmeet.kernel.limit import Shed as Policy
 from watersmeet.kernel.pieces import cut_by_time
 from watersmeet.kernel.ranker import Places
-from watersmeet.kernel.shedding import split_evenly
 from watersmeet.oracle import MicroBatch
 from watersmeet.query import NEVER, Query
+from watersmeet.query.byte_size import split_evenly
 
 Case = tuple[Query, list[MicroBatch]]
 Examples = Callable[[int], settings]

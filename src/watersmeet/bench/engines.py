@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WARM_UP_S = 40
 WARM_UP = "warm-up"  # a folder
-_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
+ALL_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
@@ -60,18 +60,25 @@ def run_ours(
     session = _session("ours", folder, ROCKSDB, conf)
 
     def run(place: Path, seconds: float) -> list[dict[str, Any]]:
-        place.mkdir(parents=True)
-        file = place / "pipeline.sql"
-        file.write_text(workload.pipeline(folder, place / "answers"))
-        deadline = time.monotonic() + seconds
-        jobs = session.start(file, options=RunOptions(available_now=True))
-        follow(jobs, until=lambda: time.monotonic() > deadline)
-        session.stop(jobs)
-        return jobs[0].reports
+        return run_pipeline(session, workload, folder, place, seconds)
 
     reports = _warmed_up(run, folder, "ours", warm_up_s)
     session.spark.stop()
     return _outcome("ours", reports, folder)
+
+
+def run_pipeline(
+    session: Session, workload: Workload, data: Path, place: Path, seconds: float = math.inf
+) -> list[dict[str, Any]]:
+    """Our engine over the data in a folder, for so long or to their end; Spark's reports of its batches."""
+    place.mkdir(parents=True)
+    file = place / "pipeline.sql"
+    file.write_text(workload.pipeline(data, place / "answers"))
+    deadline = time.monotonic() + seconds
+    jobs = session.start(file, options=RunOptions(available_now=True))
+    follow(jobs, until=lambda: time.monotonic() > deadline)
+    session.stop(jobs)
+    return jobs[0].reports
 
 
 def run_cascade(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
@@ -90,7 +97,7 @@ def run_cascade_untuned(workload: Workload, folder: Path, warm_up_s: float = WAR
 
     check_java()
     builder = SparkSession.builder.master("local[*]")
-    for key, value in {**_REPORTS, **plain_settings("local[*]")}.items():
+    for key, value in {**ALL_REPORTS, **plain_settings("local[*]")}.items():
         builder = builder.config(key, value)
     return run_spark("cascade-untuned", builder.getOrCreate(), workload, folder, warm_up_s)
 
@@ -121,7 +128,7 @@ ENGINES: Mapping[str, Callable[[Workload, Path, float], Outcome]] = {
 
 
 def _session(engine: str, folder: Path, provider: str, conf: Mapping[str, str] | None = None) -> Session:
-    settings = {PROVIDER: provider, **_REPORTS, **(conf or {})}
+    settings = {PROVIDER: provider, **ALL_REPORTS, **(conf or {})}
     return Session(conf=settings, log=folder / f"{engine}.log")
 
 
@@ -169,11 +176,11 @@ def _warmed_up(
 
 def _outcome(engine: str, reports: Sequence[dict[str, Any]], folder: Path) -> Outcome:
     answers, digest = digest_answers(folder, f"{folder}/{engine}/answers/*.parquet")
-    batches = (_batch(report) for report in reports)
+    batches = (as_batch(report) for report in reports)
     return Outcome(engine, tuple(batch for batch in batches if batch.rows), answers, digest)
 
 
-def _batch(report: dict[str, Any]) -> Batch:
+def as_batch(report: dict[str, Any]) -> Batch:
     """A report of Spark's; state bytes are ours where we report them, else the state store's memory."""
     metrics = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
     counted = [int(value) for name, value in metrics.items() if name.startswith("input_") and value]

@@ -12,7 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ from typing import Any
 from rich.table import Table
 
 from watersmeet.bench.compare import FIRST_BATCHES
-from watersmeet.bench.engines import digest_answers
+from watersmeet.bench.engines import ALL_REPORTS, as_batch, digest_answers, run_pipeline
 from watersmeet.bench.workloads import NETMON3, Workload
 from watersmeet.errors import WatersmeetError
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.environment import PARTITIONS
 from watersmeet.spark.hot_keys import SWITCH
-from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import OBSERVATION
 
 BUCKETS = 4
@@ -68,7 +67,7 @@ def bench_skew(
 ) -> tuple[SkewFigures, ...]:
     """Runs every skew without and with hot values spread."""
     root = Path(tempfile.mkdtemp(prefix="watersmeet-skew-"))
-    settings = {PARTITIONS: str(BUCKETS), "spark.sql.streaming.numRecentProgressUpdates": "100000"}
+    settings = {PARTITIONS: str(BUCKETS), **ALL_REPORTS}
     session = Session(conf=settings, log=root / "spark.log")
     try:
         figures: list[SkewFigures] = []
@@ -104,25 +103,18 @@ def _measure(
 
 def _run(session: Session, workload: Workload, folder: Path, name: str, *, hot_keys: bool) -> _Run:
     place = folder / name
-    place.mkdir()
-    file = place / "pipeline.sql"
-    file.write_text(workload.pipeline(folder / "data", place / "answers"))
     session.spark.conf.set(SWITCH, str(hot_keys).lower())
-    jobs = session.start(file, options=RunOptions(available_now=True))
-    follow(jobs)
-    session.stop(jobs)
-    reports = [report for report in jobs[0].reports if report["numInputRows"]]
+    told = run_pipeline(session, workload, folder / "data", place)
+    reports = [report for report in told if report["numInputRows"]]
     answers = digest_answers(place, f"{place}/answers/*.parquet")
     shutil.rmtree(place)
     return _figures(reports[FIRST_BATCHES:] or reports, answers)
 
 
-def _figures(reports: Sequence[Mapping[str, Any]], answers: tuple[int, int]) -> _Run:
+def _figures(reports: Sequence[dict[str, Any]], answers: tuple[int, int]) -> _Run:
     observed = [report["observedMetrics"][OBSERVATION] for report in reports]
-    rows = sum(
-        int(value) for metrics in observed for name, value in metrics.items() if name.startswith("input_")
-    )
-    ms = sum(int(report["durationMs"]["triggerExecution"]) for report in reports)
+    steady = [as_batch(report) for report in reports]
+    rows, ms = sum(batch.rows for batch in steady), sum(batch.ms for batch in steady)
     work = sum(metrics["work"] for metrics in observed)
     busiest = sum(metrics["busiest_work"] * metrics["buckets"] for metrics in observed)
     hot = max(metrics["hot_values"] for metrics in observed)

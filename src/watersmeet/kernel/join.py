@@ -25,7 +25,7 @@ from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, REF, TS, JoinLayout, check_chunk
-from watersmeet.kernel.pieces import in_time_order
+from watersmeet.kernel.pieces import cells, in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
@@ -35,8 +35,6 @@ from watersmeet.kernel.value_groups import Group, ValueGroups
 from watersmeet.query import BEGINNING, NEVER
 
 BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
-CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of the shortest window
-CELL_ROWS = 4096  # but not in cells smaller than this
 MAX_WAITING = 1 << 21  # combinations that wait for payload at once
 REVIEW_INDEXES_EVERY = 64  # steps
 
@@ -229,32 +227,10 @@ class MultiwayJoin:
             self._pending[alias] = [] if due.all() else [everything.pick(~due)]
         return ready
 
-    def _cells(self, ready: Mapping[str, Arrivals]) -> Iterator[dict[str, Arrivals]]:
-        """Cuts a batch that spans many windows by time, so that probes meet few dead tuples."""
-        durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
-        parts = [arrivals for arrivals in ready.values() if len(arrivals)]
-        if not parts or not durations:
-            yield dict(ready)
-            return
-        low = min(int(part.ts.min()) for part in parts)
-        high = max(int(part.ts.max()) for part in parts)
-        by_time = (high - low) // (CELL_WINDOWS * min(durations)) + 1
-        by_rows = sum(map(len, parts)) // CELL_ROWS + 1
-        count = int(min(by_time, by_rows))
-        if count == 1:
-            yield dict(ready)
-            return
-        width = (high - low) // count + 1
-        for cell in range(count):
-            since = low + cell * width
-            yield {
-                alias: arrivals.pick((arrivals.ts >= since) & (arrivals.ts < since + width))
-                for alias, arrivals in ready.items()
-            }
-
     def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[_Partials]:
         """All complete combinations of a batch, head by head."""
-        for cell in self._cells(ready):
+        durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
+        for cell in cells(ready, min(durations, default=None)):
             for head in self.stores:
                 arrivals = cell.get(head)
                 if arrivals is not None and len(arrivals):

@@ -1,8 +1,8 @@
-"""A micro-batch cut by time, so that it never has to be in the state as a whole.
+"""A micro-batch cut by time: in pieces, so that it never has to be in the state as a whole, and in cells.
 
-Tuples of all inputs are taken in the order of their event times, so many bytes at once. All that is still to
-come is then known to lie at or after an instant, and what only earlier tuples could have met can be forgotten
-between two pieces, as if the watermark had reached it.
+For pieces, tuples of all inputs are taken in the order of their event times, so many bytes at once. All that
+is still to come is then known to lie at or after an instant, and what only earlier tuples could have met can
+be forgotten between two pieces, as if the watermark had reached it. Cells are what is joined at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import pyarrow as pa
 
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.ranker import Places
+from watersmeet.kernel.store import Arrivals
 from watersmeet.query import NEVER
+
+CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of the shortest window
+CELL_ROWS = 4096  # but not in cells smaller than this
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,29 @@ def _picked(new: Mapping[str, pa.RecordBatch], chosen: np.ndarray) -> dict[str, 
             picked[alias] = batch.take(pa.array(chosen[low:high] - first))
         first += batch.num_rows
     return picked
+
+
+def cells(ready: Mapping[str, Arrivals], shortest_us: int | None) -> Iterator[dict[str, Arrivals]]:
+    """Tuples that span many of the shortest window, by time, so that probes meet few dead ones."""
+    parts = [arrivals for arrivals in ready.values() if len(arrivals)]
+    if not parts or shortest_us is None:
+        yield dict(ready)
+        return
+    low = min(int(part.ts.min()) for part in parts)
+    high = max(int(part.ts.max()) for part in parts)
+    by_time = (high - low) // (CELL_WINDOWS * shortest_us) + 1
+    by_rows = sum(map(len, parts)) // CELL_ROWS + 1
+    count = int(min(by_time, by_rows))
+    if count == 1:
+        yield dict(ready)
+        return
+    width = (high - low) // count + 1
+    for cell in range(count):
+        since = low + cell * width
+        yield {
+            alias: arrivals.pick((arrivals.ts >= since) & (arrivals.ts < since + width))
+            for alias, arrivals in ready.items()
+        }
 
 
 def in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:

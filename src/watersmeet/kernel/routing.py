@@ -53,12 +53,6 @@ class Grid:
 
 
 @numba.njit(cache=True)
-def _add_coordinates(buckets, hashes, share, stride):  # type: ignore[no-untyped-def]
-    for row in range(len(buckets)):
-        buckets[row] += np.int32((hashes[row] >> _HIGH_BITS) % np.uint64(share)) * stride
-
-
-@numba.njit(cache=True)
 def coordinates(hashes, share):  # type: ignore[no-untyped-def]
     """Each tuple's place on an axis of this share."""
     places = np.empty(len(hashes), np.int32)
@@ -93,7 +87,7 @@ def first_buckets(grid: Grid, hashes: Mapping[int, Hashes], rows: int) -> npt.ND
     buckets = np.zeros(rows, np.int32)
     for cls, column in hashes.items():
         if grid.shares[cls] > 1:
-            _add_coordinates(buckets, column, grid.shares[cls], grid.strides[cls])
+            buckets += coordinates(column, grid.shares[cls]) * np.int32(grid.strides[cls])
     return buckets
 
 

@@ -34,6 +34,7 @@ from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.slice import Longs, ends_from_ts, successors
 from watersmeet.kernel.store import Chunk
 from watersmeet.query import WindowKind
+from watersmeet.query.byte_size import split_evenly
 
 SHED_TO = 0.85  # of the limit; the rest is room until the next time
 SPARE = 0.95  # live tuples up to this share of the limit are left alone when dropping dead rows is enough
@@ -113,19 +114,6 @@ def _remove(
         if len(positions):
             lost[alias] = positions
     return lost
-
-
-def split_evenly(needs: Mapping[str, float], total: float) -> dict[str, float]:
-    """Equal parts of a total, what one does not need going to the others.
-
-    >>> split_evenly({"a": 10, "b": 50, "c": 90}, 90)
-    {'a': 10, 'b': 40.0, 'c': 40.0}
-    """
-    given, left = {}, max(0.0, total)
-    for place, alias in enumerate(sorted(needs, key=lambda alias: needs[alias])):
-        given[alias] = min(needs[alias], left / (len(needs) - place))
-        left -= given[alias]
-    return given
 
 
 def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:

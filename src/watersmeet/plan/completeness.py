@@ -31,6 +31,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.rate_model import rate_model
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
+from watersmeet.query.byte_size import split_evenly
 
 TOLERANCE = 1e-9  # a target is met when completeness misses it by no more than rounding does
 MAX_PARTITIONS = 2**40
@@ -113,11 +114,7 @@ def split_memory(
     if not memory_bytes > 0:
         raise ConfigurationError(f"a partition needs memory, not {memory_bytes} bytes")
     needs = {n: stream.window_tuples * stream.tuple_bytes / partitions for n, stream in enumerate(streams)}
-    given: dict[int, float] = {}
-    left = memory_bytes
-    for place, n in enumerate(sorted(needs, key=lambda n: (needs[n], n))):
-        given[n] = min(needs[n], left / (len(needs) - place))
-        left -= given[n]
+    given = split_evenly(needs, memory_bytes)
     return tuple(
         replace(stream, memory_tuples=given[n] / stream.tuple_bytes) for n, stream in enumerate(streams)
     )

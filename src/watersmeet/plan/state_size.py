@@ -23,7 +23,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.rate_model import rate_model
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
-from watersmeet.query.byte_size import format_bytes
+from watersmeet.query.byte_size import format_bytes, split_evenly
 
 INDEX_BYTES = 32.0  # of a tuple, for each class of its keys: entry, chain, heads
 BESIDE_BYTES = 24.0  # more for each class where there are several
@@ -107,17 +107,15 @@ def _check_bounded(query: Query, alias: str) -> None:
 
 def completeness_within(loads: Sequence[InputLoad], limit_bytes: float) -> float:
     """The share of answers found when the state may take so much."""
-    needs = [load.state_bytes for load in loads]
-    if sum(needs) <= SPARE * limit_bytes:
+    needs = {number: load.state_bytes for number, load in enumerate(loads)}
+    if sum(needs.values()) <= SPARE * limit_bytes:
         return 1.0
-    kept, left = [1.0] * len(loads), FILLED * limit_bytes
-    for place, number in enumerate(sorted(range(len(loads)), key=lambda n: needs[n])):
-        given = min(needs[number], left / (len(loads) - place))
-        kept[number], left = given / needs[number], left - given
+    given = split_evenly(needs, FILLED * limit_bytes)
+    kept = {number: given[number] / need for number, need in needs.items()}
     found = due = 0.0
     for head, load in enumerate(loads):
         due += 1 / load.window_s
-        found += math.prod(share for n, share in enumerate(kept) if n != head) / load.window_s
+        found += math.prod(share for n, share in kept.items() if n != head) / load.window_s
     return found / due
 
 

@@ -1,9 +1,13 @@
-"""Sizes of memory as people write them ('2GB', '512 MiB', '1.5 g'), kept as whole bytes."""
+"""Sizes of memory as people write them ('2GB', '512 MiB', '1.5 g'), as bytes; and memory shared out."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Mapping
 from decimal import Decimal
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 UNITS = {
     "": 1,
@@ -35,3 +39,16 @@ def format_bytes(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size:.0f} B"
+
+
+def split_evenly(needs: Mapping[K, float], total: float) -> dict[K, float]:
+    """Equal parts of a total, what one does not need going to the others.
+
+    >>> split_evenly({"a": 10, "b": 50, "c": 90}, 90)
+    {'a': 10, 'b': 40.0, 'c': 40.0}
+    """
+    given, left = dict[K, float](), max(0.0, total)
+    for place, key in enumerate(sorted(needs, key=lambda key: needs[key])):
+        given[key] = min(needs[key], left / (len(needs) - place))
+        left -= given[key]
+    return given

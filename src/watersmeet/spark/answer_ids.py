@@ -24,11 +24,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.spark.task_facts import known_batch, query_id
 
 ANSWER_ID = "answer_id"
 _HASH = "watersmeet_hash"
-_QUERY = "sql.streaming.queryId"
-_BATCH = "streaming.sql.batchId"
 
 Hashes = npt.NDArray[np.int64]
 
@@ -60,7 +59,7 @@ class AnswerIds:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        query, batch = query_id(), known_batch()
         if query is None or batch is None:
             raise ConfigurationError("answers are given ids in a streaming query alone")
         place = f"{query[:8]}-{batch}-{context.partitionId()}"

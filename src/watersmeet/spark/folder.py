@@ -13,6 +13,19 @@ from pyspark.sql import SparkSession
 from watersmeet.spark.connectors import is_remote
 
 
+def write_whole(path: Path, text: str, draft: Path) -> None:
+    """Puts a text in place on this machine's disk whole, or not at all.
+
+    `draft` is hidden, so that a source that reads the folder passes it over.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
 @dataclass(frozen=True)
 class Folder:
     """Reads and writes by name; what fails is an OSError wherever the folder is."""
@@ -42,13 +55,7 @@ class Folder:
             self._remote(lambda files, path: self._write_remote(files, path, text), name)
             return
         path = local / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.tmp")  # hidden: a source that reads the folder passes it over
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, text, path.with_name(f".{path.name}.tmp"))
 
     def make(self, name: str) -> None:
         """Makes a folder inside, unless there is one."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
@@ -18,6 +17,7 @@ from watersmeet.kernel import NO_HOT_VALUES, TS, Grid, HotTable, JoinLayout, Sum
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.spark.connectors import is_remote
 from watersmeet.spark.routing_files import RoutingFiles
+from watersmeet.spark.task_facts import known_batch, query_id
 from watersmeet.spark.wire import WireRow, decode
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
@@ -39,8 +39,7 @@ class HotKeys:
 
     def files(self) -> RoutingFiles | None:
         """The tables of the streaming query whose task this is."""
-        context = TaskContext.get()
-        query = context.getLocalProperty("sql.streaming.queryId") if context else None
+        query = query_id()
         return RoutingFiles(Path(self.folder) / f"{query}-{self.plan}") if query else None
 
     def table(self) -> HotTable:
@@ -51,11 +50,10 @@ class HotKeys:
 
 def batch_id() -> int:
     """The number of the micro-batch whose task this is."""
-    context = TaskContext.get()
-    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    number = known_batch()
     if number is None:
         raise DataError("a task of a streaming query does not know the number of its batch")
-    return int(number)
+    return number
 
 
 def plan_hot_keys(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import NO_HOT_VALUES, HotTable
+from watersmeet.spark.folder import write_whole
 
 KEPT = 8  # files beyond the one in force
 
@@ -41,13 +42,8 @@ class RoutingFiles:
 
     def write(self, batch: int, table: HotTable) -> None:
         """Puts the table of a batch in place whole, or not at all, and removes what is long over."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{secrets.token_hex(8)}.tmp"
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(table.to_json()))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path(batch))
+        draft = self.folder / f".{secrets.token_hex(8)}.tmp"  # of this attempt: there may be another
+        write_whole(self._path(batch), json.dumps(table.to_json()), draft)
         for number in [number for number in self._numbers() if number < batch][: -1 - KEPT]:
             self._path(number).unlink(missing_ok=True)
 

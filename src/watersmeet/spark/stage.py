@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from watersmeet.kernel import (
@@ -34,6 +33,7 @@ from watersmeet.spark.late_columns import LateColumns
 from watersmeet.spark.metrics import StageMetrics, stage_frame
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.state_log import Head, StateLog
+from watersmeet.spark.task_facts import query_id
 from watersmeet.spark.wire import (
     END_OF_INPUT,
     UNKNOWN,
@@ -291,6 +291,4 @@ def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, Places]:
 
 def _cache_key(plan: StagePlan, bucket: int) -> Key:
     """Two plans may run in one streaming query, when their answers are united."""
-    context = TaskContext.get()
-    query = context.getLocalProperty("sql.streaming.queryId") if context else None
-    return (query or "", plan.fingerprint, plan.name, bucket)
+    return (query_id() or "", plan.fingerprint, plan.name, bucket)
