@@ -69,7 +69,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Join:
-    """Combinations of one row of each member whose lives overlap, equal in each pair of (qualified) columns."""
+    """Combinations of a row of each member whose lives overlap, equal in each pair of qualified columns."""
 
     name: str
     level: int

@@ -41,7 +41,7 @@ from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
 from watersmeet.spark.parquet_files import INPUT, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
-from watersmeet.spark.sources import ARRIVAL_TIME
+from watersmeet.spark.sources import event_microseconds
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
 from watersmeet.spark.unpack import UnpackAnswers, UnpackValues
 from watersmeet.spark.wire import WIRE_SCHEMA
@@ -203,7 +203,7 @@ class Compiler:
         """One input as the columns its chunks hold, and which of them those are."""
         source = self.sources[item.stream.name].alias(item.alias)
         keep = " AND ".join(f"({expr.sql})" for expr in item.filters)
-        selected = {TS: _microseconds(item)}
+        selected = {TS: event_microseconds(item.stream, item.alias)}
         for cls, name in layout.keys:
             selected[name] = self._key(item, cls)
         payload = list(layout.payload)
@@ -301,16 +301,6 @@ class Compiler:
         groups = ", ".join([_TICK_CLOCK, ANSWER_TIME, *(expr.sql for expr in aggregate.group_by)])
         having = f" HAVING {without_distinct(aggregate.having.sql)}" if aggregate.having else ""
         return self.spark.sql(f"SELECT {outputs} FROM {{sampled}} GROUP BY {groups}{having}", sampled=sampled)
-
-
-def _microseconds(item: Input) -> str:
-    """The event time as whole microseconds since the epoch; a time without a zone is read as UTC."""
-    name = item.stream.event_time or ARRIVAL_TIME
-    text = f"{quote_name(item.alias)}.{quote_name(name)}"
-    column = item.stream.column(name)
-    if column is not None and column.type == "timestamp_ntz":
-        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {text})"
-    return f"unix_micros({text})"
 
 
 def _struct(types: Mapping[str, DataType]) -> StructType:

@@ -53,7 +53,7 @@ class DistinctStage(BucketStage):
     """Keeps the values that are present; yields those that appear, as blobs of rows."""
 
     def __init__(self, plan: StagePlan, columns: tuple[str, ...]) -> None:
-        super().__init__(plan)
+        self.plan = plan
         self._columns = columns
 
     def fresh(self) -> DistinctValues:

@@ -128,6 +128,16 @@ def _check_path(stream: Stream, source: Connector, base: Path) -> None:
         )
 
 
+def event_microseconds(stream: Stream, alias: str) -> str:
+    """The event time as SQL text, whole microseconds since the epoch; without a zone it is read as UTC."""
+    name = stream.event_time or ARRIVAL_TIME
+    text = f"{quote_name(alias)}.{quote_name(name)}"
+    column = stream.column(name)
+    if column is not None and column.type == "timestamp_ntz":
+        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {text})"
+    return f"unix_micros({text})"
+
+
 def _load(stream: Stream, new_reader: Callable[[], Reader]) -> DataFrame:
     """The source under the declared schema, or under its own where that cannot be changed."""
     declared = ", ".join(f"{quote_name(column.name)} {column.type}" for column in stream.columns)

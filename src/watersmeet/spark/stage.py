@@ -10,7 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -67,11 +67,26 @@ class StagePlan:
     hot: HotKeys | None = None
 
 
+class KeptPlan(Protocol):
+    """What keeping a bucket depends on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> tuple[int, ...]: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def cached_buckets(self) -> int | None: ...
+
+
 class BucketStage(StatefulProcessor):
     """What all stages share: finding the bucket, running it, keeping it."""
 
-    def __init__(self, plan: StagePlan) -> None:
-        self.plan = plan
+    plan: KeptPlan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = StateLog(handle)
@@ -87,7 +102,7 @@ class BucketStage(StatefulProcessor):
         head = self._state.read_head(self.plan.fingerprint)
         cache, cache_key = worker_cache(), _cache_key(self.plan, number)
         entry = self._find(head, cache.take(cache_key))
-        yield from self.run(entry.bucket, number, from_pandas(rows), started)
+        yield from self.run(entry.bucket, number, self.rows_of(rows), started)
         changes = entry.tracker.changes(entry.bucket.persisted())
         head = self._state.write(head, changes, entry.bucket.snapshot())
         kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes)
@@ -96,9 +111,13 @@ class BucketStage(StatefulProcessor):
     def close(self) -> None:
         """Nothing to close: state belongs to Spark, the cache to the worker."""
 
+    def rows_of(self, frames: Iterator[pd.DataFrame]) -> Iterator[Any]:
+        """The rows of the shuffle, as this stage knows them."""
+        return from_pandas(frames)
+
     @abstractmethod
     def run(
-        self, bucket: Any, number: int, arriving: Iterator[WireRow], started: float
+        self, bucket: Any, number: int, arriving: Iterator[Any], started: float
     ) -> Iterator[pd.DataFrame]:
         """Feeds a micro-batch to a bucket and yields the stage's output."""
 
@@ -129,6 +148,9 @@ class BucketStage(StatefulProcessor):
 
 class JoinStage(BucketStage):
     """Joins the tuples of one bucket; yields answers as blobs, then one row of metrics."""
+
+    def __init__(self, plan: StagePlan) -> None:
+        self.plan: StagePlan = plan
 
     def fresh(self) -> JoinBucket:
         return JoinBucket(self.plan.bucket)
@@ -221,7 +243,7 @@ class RankStage(BucketStage):
     """Stands before a join with ROWS windows: sees every tuple, and sends them on in watermark order."""
 
     def __init__(self, plan: StagePlan, next_grid: Grid, next_labels: tuple[int, ...]) -> None:
-        super().__init__(plan)
+        self.plan: StagePlan = plan
         self._next_grid = next_grid
         self._next_labels = next_labels
 
@@ -289,6 +311,6 @@ def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, Places]:
     return {aliases[row.input]: decode_places(row.places) for row in rows if row.places}
 
 
-def _cache_key(plan: StagePlan, bucket: int) -> Key:
+def _cache_key(plan: KeptPlan, bucket: int) -> Key:
     """Two plans may run in one streaming query, when their answers are united."""
     return (query_id() or "", plan.fingerprint, plan.name, bucket)

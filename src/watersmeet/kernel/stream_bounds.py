@@ -1,0 +1,59 @@
+"""How far each stream has come, for queries that read different ones.
+
+A stream's bound is its largest event time seen minus its lateness, at the end of a micro-batch; a query's
+watermark is the least bound of the streams it reads (see `watermark.py`). Bounds never go back. A stream that
+is silent for longer than its `idle_after` holds nobody back: its bound goes along with the furthest of the
+others, and what it brings later is late behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from watersmeet.kernel.watermark import Marks, Patience
+from watersmeet.query import BEGINNING, NEVER
+
+
+@dataclass
+class StreamBounds:
+    """Follows the streams of a ring."""
+
+    patience: Mapping[str, Patience]
+    now: dict[str, int] = field(default_factory=dict)
+    _last_heard_us: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.now = {stream: self.now.get(stream, BEGINNING) for stream in self.patience}
+
+    def advance(self, marks: Marks) -> dict[str, int]:
+        """Closes a micro-batch; the bounds after it."""
+        for stream, ts in marks.max_ts.items():
+            self.now[stream] = max(self.now[stream], ts - self.patience[stream].lateness_us)
+        if marks.now_us is not None:
+            for stream in self.patience:
+                if stream in marks.max_ts or stream not in self._last_heard_us:
+                    self._last_heard_us[stream] = marks.now_us
+        idle = {stream for stream in self.patience if self._is_idle(stream, marks.now_us)}
+        furthest = max(
+            (self.now[stream] for stream in self.patience if stream not in idle), default=BEGINNING
+        )
+        for stream in idle:
+            self.now[stream] = max(self.now[stream], furthest)
+        if marks.is_end:
+            self.now = dict.fromkeys(self.patience, NEVER)
+        return dict(self.now)
+
+    def _is_idle(self, stream: str, now_us: int | None) -> bool:
+        limit = self.patience[stream].idle_after_us
+        if limit is None or now_us is None:
+            return False
+        return now_us - self._last_heard_us.get(stream, now_us) > limit
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"now": self.now, "last_heard_us": self._last_heard_us}
+
+    @classmethod
+    def restore(cls, patience: Mapping[str, Patience], snapshot: Mapping[str, Any]) -> StreamBounds:
+        return cls(patience, dict(snapshot["now"]), dict(snapshot["last_heard_us"]))

@@ -1,0 +1,228 @@
+"""The answers of a ring's batch, from blobs to rows, for one sink.
+
+Queries of bare columns have their rows ready in the blobs. Where a query's SELECT list or one of its
+conditions is more than that, Spark evaluates it over the tuples, as it does for a query of its own.
+
+A sink takes rows of one kind: `query` and the columns of its queries, which must then be alike, or, declared
+with answers = 'json', `query`, `answer_time` and the answer as JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, IntegerType, StringType, StructField, StructType, TimestampType
+
+from watersmeet.kernel import ANSWER_TS, QUERY
+from watersmeet.query import ANSWER_TIME, Query
+from watersmeet.query.expression import quote_name
+from watersmeet.query.ring import Ending, Ring, Shape
+from watersmeet.spark.kafka_sink import MICROSECONDS
+from watersmeet.spark.ring_stage import RingShip, shape_names
+from watersmeet.spark.wire import decode
+
+NAME = "query"  # the column that names an answer's query
+ANSWER = "answer"
+_NUMBER = "__query"
+_TIMESTAMP = pa.timestamp("us", "UTC")
+_JSON_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
+
+JSON_SCHEMA = StructType(
+    [
+        StructField(NAME, StringType(), False),
+        StructField(ANSWER_TIME, TimestampType(), False),
+        StructField(ANSWER, StringType(), False),
+    ]
+)
+
+Types = Mapping[str, Mapping[str, DataType]]  # of the columns of each stream
+
+
+@dataclass(frozen=True)
+class RingAnswers:
+    """Makes rows of a ring's answers; `types` are those of the streams' columns."""
+
+    ship: RingShip
+    queries: Mapping[int, Query]
+    types: Types
+
+    @property
+    def ring(self) -> Ring:
+        return self.ship.ring
+
+    def rows(
+        self, blobs: DataFrame, found: set[str], numbers: frozenset[int], as_json: bool
+    ) -> DataFrame | None:
+        """The answers of these queries, given the shapes found in a batch; None if there are none."""
+        parts: list[DataFrame] = []
+        shapes = {name: shape for name, shape in shape_names(self.ring).items() if name in found}
+        endings = self._endings(numbers)
+        ready = sorted(
+            n for n, s in shapes.items() if s in endings and self._is_ready(endings[s][0], as_json)
+        )
+        if ready:
+            columns = JSON_SCHEMA if as_json else self._schema(endings[shapes[ready[0]]][0])
+            unpack = UnpackReady(self.ship, numbers, as_json)
+            chosen = blobs.where(F.col("source").isin(ready))
+            parts.append(chosen.select("chunk").mapInArrow(unpack, columns))
+        for name, shape in sorted(shapes.items()):
+            if shape in endings and name not in ready:
+                own = blobs.where(F.col("source") == name)
+                parts += self._evaluated(own, endings[shape], as_json)
+        return reduce(DataFrame.unionByName, parts) if parts else None
+
+    def _endings(self, numbers: frozenset[int]) -> dict[Shape, list[Ending]]:
+        found: dict[Shape, list[Ending]] = {}
+        for ending in self.ring.endings:
+            if ending.number in numbers:
+                found.setdefault(ending.shape, []).append(ending)
+        return found
+
+    def _is_ready(self, ending: Ending, as_json: bool) -> bool:
+        if ending.conditions or ending.outputs is None:
+            return False
+        types = [field.dataType.simpleString() for field in self._schema(ending).fields]
+        return not as_json or all(type_ in _JSON_TYPES for type_ in types)
+
+    def _schema(self, ending: Ending) -> StructType:
+        """The rows of a query of bare columns."""
+        assert ending.outputs is not None
+        streams = {item.alias: item.stream.name for item in self.queries[ending.number].inputs}
+        by_slot = {slot: self.types[streams[alias]] for alias, slot in ending.slots}
+        fields = [StructField(NAME, StringType(), False)]
+        for name, source in ending.outputs:
+            if source == ANSWER_TIME:
+                fields.append(StructField(name, TimestampType()))
+            else:
+                slot, _, column = source.rpartition(".")
+                fields.append(StructField(name, by_slot[slot][column]))
+        return StructType(fields)
+
+    def _evaluated(self, blobs: DataFrame, endings: Sequence[Ending], as_json: bool) -> list[DataFrame]:
+        """The answers of queries that leave something to Spark, by their SELECT list."""
+        by_list: dict[tuple[tuple[str, str], ...], list[Ending]] = {}
+        for ending in endings:
+            select = tuple((output.expr.sql, output.name) for output in self.queries[ending.number].select)
+            by_list.setdefault(select, []).append(ending)
+        frames = []
+        for select, alike in by_list.items():
+            rows = self._tuples(blobs, alike)
+            condition = " AND ".join(f"({text})" for text in alike[0].conditions)
+            rows = rows.where(condition) if condition else rows
+            outputs = [f"{text} AS {quote_name(name)}" for text, name in select]
+            if as_json:
+                answer = rows.selectExpr(NAME, f"{ANSWER_TIME} AS __time", *outputs)
+                columns = [F.col(quote_name(name)) for _, name in select]
+                options = {"timestampFormat": MICROSECONDS, "ignoreNullFields": "false"}
+                text = F.to_json(F.struct(*columns), options)
+                frames.append(answer.select(NAME, F.col("__time").alias(ANSWER_TIME), text.alias(ANSWER)))
+            else:
+                frames.append(rows.selectExpr(NAME, *outputs))
+        return frames
+
+    def _tuples(self, blobs: DataFrame, endings: Sequence[Ending]) -> DataFrame:
+        """Complete combinations as a struct for each input, t, and the query's name."""
+        first = endings[0]
+        query = self.queries[first.number]
+        slots = dict(first.slots)
+        fields, payload = [StructField(NAME, StringType(), False)], []
+        for item in query.inputs:
+            prefix = f"{slots[item.alias]}."
+            names = tuple(c.removeprefix(prefix) for c in first.payload if c.startswith(prefix))
+            types = self.types[item.stream.name]
+            struct = StructType([StructField(name, types[name]) for name in names])
+            if names:
+                payload.append((item.alias, slots[item.alias], names))
+                fields.append(StructField(item.alias, struct))
+        fields.append(StructField(ANSWER_TIME, TimestampType()))
+        numbers = frozenset(ending.number for ending in endings)
+        unpack = UnpackTuples(self.ship, numbers, tuple(payload))
+        return blobs.select("chunk").mapInArrow(unpack, StructType(fields))
+
+
+@dataclass(frozen=True)
+class UnpackReady:
+    """Yields the answers of queries of bare columns."""
+
+    ship: RingShip
+    numbers: frozenset[int]
+    as_json: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = _names(self.ship.ring, self.numbers)
+        for batch in batches:
+            for blob in batch.column("chunk"):
+                answers = _of_queries(decode(blob.as_buffer()), self.numbers)
+                if answers.num_rows:
+                    yield self._rows(answers, names)
+
+    def _rows(self, answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
+        query = _named(answers, names)
+        instants = answers.column(ANSWER_TS).view(_TIMESTAMP)
+        columns = {
+            name: instants if name == ANSWER_TIME else answers.column(name)
+            for name in answers.schema.names
+            if name not in (QUERY, ANSWER_TS)
+        }
+        if not self.as_json:
+            return pa.RecordBatch.from_pydict({NAME: query, **columns})
+        texts = as_json(pa.RecordBatch.from_pydict(columns))
+        return pa.RecordBatch.from_pydict({NAME: query, ANSWER_TIME: instants, ANSWER: pa.array(texts)})
+
+
+@dataclass(frozen=True)
+class UnpackTuples:
+    """Yields the combinations of queries that Spark has more to do for."""
+
+    ship: RingShip
+    numbers: frozenset[int]
+    payload: tuple[tuple[str, str, tuple[str, ...]], ...]  # alias, slot, columns
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = _names(self.ship.ring, self.numbers)
+        for batch in batches:
+            for blob in batch.column("chunk"):
+                answers = _of_queries(decode(blob.as_buffer()), self.numbers)
+                columns: dict[str, pa.Array] = {NAME: _named(answers, names)}
+                for alias, slot, own in self.payload:
+                    fields = [answers.column(f"{slot}.{name}") for name in own]
+                    columns[alias] = pa.StructArray.from_arrays(fields, list(own))
+                columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
+                yield pa.RecordBatch.from_pydict(columns)
+
+
+def as_json(rows: pa.RecordBatch) -> list[str]:
+    """Rows as JSON texts, times in UTC to the microsecond."""
+    columns = [[_plain(value) for value in column.to_pylist()] for column in rows.columns]
+    names = rows.schema.names
+    return [json.dumps(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _names(ring: Ring, numbers: frozenset[int]) -> dict[int, str]:
+    return {ending.number: ending.query for ending in ring.endings if ending.number in numbers}
+
+
+def _of_queries(answers: pa.RecordBatch, numbers: frozenset[int]) -> pa.RecordBatch:
+    wanted = pa.array(sorted(numbers), pa.int32())
+    mask = pa.compute.is_in(answers.column(QUERY), wanted)
+    return answers.filter(mask)
+
+
+def _named(answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.Array:
+    numbers = answers.column(QUERY).dictionary_encode()
+    texts = pa.array([names[number] for number in numbers.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(numbers.indices, texts).dictionary_decode()

@@ -1,0 +1,163 @@
+"""A ring as it runs: one streaming query for all of its queries, started, followed, stopped, resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.query import Pipeline, Query, Sink
+from watersmeet.query.ring import Ring
+from watersmeet.spark.failures import explain_failure
+from watersmeet.spark.job import RunOptions, stop_query
+from watersmeet.spark.progress import Progress, parse_progress
+from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers
+from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_sinks import check_sink, takes_json, write_batch
+from watersmeet.spark.ring_stage import RingShip
+from watersmeet.spark.sinks import CONSOLE, spark_interval
+
+TAILED = 10_000  # answers of a batch, at most, for who looks on
+
+OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
+
+
+@dataclass
+class RingJob:
+    """A running ring. `folder` holds its checkpoint; `queries` are those of `ring`, by number.
+
+    `tailed` names the queries whose answers `on_answers` is to be given as well, as JSON texts.
+    """
+
+    spark: SparkSession
+    ring: Ring
+    queries: Mapping[int, Query]
+    pipeline: Pipeline
+    sources: Mapping[str, DataFrame]
+    files: Mapping[str, DataFrame]
+    folder: str
+    base: Path
+    ring_id: str
+    partitions: int
+    options: RunOptions = RunOptions()
+    on_answers: OnAnswers | None = None
+    tailed: Callable[[], Iterable[str]] = tuple
+    name: str = "ring"
+    progress: Progress | None = None
+    _query: StreamingQuery | None = None
+    _seen: set[tuple[str, int]] = field(default_factory=set)
+    _untold: list[Progress] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Starts, or resumes from the checkpoint."""
+        streams = self.pipeline.streams
+        types = {s.name: {f.name: f.dataType for f in self.sources[s.name].schema.fields} for s in streams}
+        compiler = RingCompiler(
+            self.spark, self.ring, streams, self.sources, self.partitions, files=self.files
+        )
+        ship = RingShip(self.spark.sparkContext.broadcast(self.ring))
+        answers = RingAnswers(ship, self.queries, types)
+        sinks = self._sinks()
+        for sink, _ in sinks:
+            check_sink(sink)
+        fill = _Fill(answers, sinks, self.base, self.ring_id, self.on_answers, self.tailed)
+        writer = (
+            compiler.answers(ship)
+            .writeStream.foreachBatch(fill)
+            .option("checkpointLocation", f"{self.folder}/spark")
+            .queryName(self.name)
+            .outputMode("append")
+        )
+        if self.options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self.options.trigger_us is not None:
+            writer = writer.trigger(processingTime=spark_interval(self.options.trigger_us))
+        self._query = writer.start()
+
+    def _sinks(self) -> list[tuple[Sink, frozenset[int]]]:
+        """Each sink that some query fills, and the numbers of those."""
+        numbers: dict[str, set[int]] = {}
+        for number, query in self.queries.items():
+            numbers.setdefault(query.sink or "", set()).add(number)
+        found = []
+        for name, members in sorted(numbers.items()):
+            sink = self.pipeline.sink(name) if name else CONSOLE
+            assert sink is not None
+            found.append((sink, frozenset(members)))
+        return found
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Spark's own reports of the latest batches of the present run."""
+        assert self._query is not None
+        return [json.loads(report.json) for report in self._query.recentProgress]
+
+    def poll(self) -> list[Progress]:
+        """The batches finished since the last call; raises what made the ring fail, in plain words."""
+        assert self._query is not None
+        self._read_reports()
+        fresh, self._untold = self._untold, []
+        if (failure := self._query.exception()) is not None:
+            raise explain_failure(failure)
+        return fresh
+
+    def _read_reports(self) -> None:
+        for record in self.reports:
+            key = (record["runId"], record["batchId"])
+            if key not in self._seen and record.get("observedMetrics"):
+                self._seen.add(key)
+                self.progress = parse_progress(record, None, self.progress)
+                self._untold.append(self.progress)
+
+    def is_running(self) -> bool:
+        assert self._query is not None
+        return bool(self._query.isActive)
+
+    def stop(self) -> None:
+        """Ends the streaming query; a batch under way is done again on resume."""
+        stop_query(self._query)
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """Fills all sinks from a batch; called by `foreachBatch`."""
+
+    answers: RingAnswers
+    sinks: list[tuple[Sink, frozenset[int]]]
+    base: Path
+    ring_id: str
+    on_answers: OnAnswers | None
+    tailed: Callable[[], Iterable[str]]
+
+    def __call__(self, blobs: DataFrame, batch: int) -> None:
+        blobs.persist()
+        try:
+            found = {row["source"] for row in blobs.select("source").distinct().collect()}
+            if not found:
+                return
+            for sink, numbers in self.sinks:
+                rows = self.answers.rows(blobs, found, numbers, takes_json(sink))
+                if rows is not None:
+                    write_batch(rows, sink, batch, self.base, self.ring_id)
+            self._show(blobs, found, batch)
+        finally:
+            blobs.unpersist()
+
+    def _show(self, blobs: DataFrame, found: set[str], batch: int) -> None:
+        wanted = set(self.tailed()) if self.on_answers is not None else set()
+        if self.on_answers is None or not wanted:
+            return
+        endings = self.answers.ring.endings
+        numbers = frozenset(ending.number for ending in endings if ending.query in wanted)
+        rows = self.answers.rows(blobs, found, numbers, as_json=True)
+        texts: dict[str, list[str]] = {}
+        if rows is not None:
+            for row in rows.orderBy(F.col(NAME)).limit(TAILED).collect():
+                texts.setdefault(row[NAME], []).append(row[ANSWER])
+        self.on_answers(batch, texts)

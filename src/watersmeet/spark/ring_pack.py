@@ -1,0 +1,91 @@
+"""The map side of a ring: a stream's tuples become chunks, once for each attribute that some query needs.
+
+A stream that no query reads is not sent at all, but its progress is, so that queries that come later know
+how far it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.kernel import TS, route_rows
+from watersmeet.query.ring import Feed
+from watersmeet.spark.pack import CHUNK_BYTES, CHUNK_ROWS, NOW
+from watersmeet.spark.ring_wire import END, MARK, RingRow, ring_arrow
+from watersmeet.spark.wire import UNKNOWN, encode
+
+
+@dataclass(frozen=True)
+class RingPack:
+    """Packs one stream; called by `mapInArrow` with the rows of one partition."""
+
+    stream: str
+    feeds: tuple[Feed, ...]
+    labels: tuple[int, ...]
+    columns: tuple[str, ...] = (TS,)  # of all feeds
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered: list[pa.RecordBatch] = []
+        rows, nbytes, undated, max_ts, now_us = 0, 0, 0, UNKNOWN, UNKNOWN
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if NOW in batch.schema.names:
+                now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
+            times = batch.column(TS)
+            seen = pc.max(times).as_py()
+            if seen is not None:
+                max_ts = max(max_ts, seen)
+            undated += int(times.null_count)
+            dated = batch.filter(times.is_valid()) if times.null_count else batch
+            gathered.append(dated.select(list(self.columns)))
+            rows += int(batch.num_rows)
+            nbytes += int(gathered[-1].nbytes)
+            if rows >= CHUNK_ROWS or nbytes >= CHUNK_BYTES:
+                yield self._send(gathered, max_ts, now_us, undated)
+                gathered, rows, nbytes, undated = [], 0, 0, 0
+        if rows:
+            yield self._send(gathered, max_ts, now_us, undated)
+
+    def _send(self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int) -> pa.RecordBatch:
+        whole = pa.concat_batches(gathered)
+        sent = [
+            RingRow(
+                label,
+                1,
+                f"{MARK}{self.stream}",
+                rows=0 if number else int(whole.num_rows),
+                max_ts=max_ts,
+                now_us=now_us,
+                undated=0 if number else undated,
+            )
+            for number, label in enumerate(self.labels)
+        ]
+        for feed in self.feeds:
+            chosen = whole.select(list(feed_columns(feed)))
+            for number, part in route_rows(chosen, feed.route, len(self.labels)):
+                if part.num_rows:
+                    label, level, count = self.labels[number], feed.levels[0], int(part.num_rows)
+                    sent.append(RingRow(label, level, feed.name, count, chunk=encode(part)))
+        return ring_arrow(sent)
+
+
+@dataclass(frozen=True)
+class RingPackEnd:
+    """Packs the control stream: any row of it is the end of all input."""
+
+    labels: tuple[int, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if any(batch.num_rows for batch in batches):
+            yield ring_arrow([RingRow(label, 1, END) for label in self.labels])
+
+
+def feed_columns(feed: Feed) -> tuple[str, ...]:
+    """What a chunk of a feed holds, each column once."""
+    return tuple(dict.fromkeys((TS, *(key.name for key in feed.keys), *feed.columns)))
