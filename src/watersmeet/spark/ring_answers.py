@@ -13,18 +13,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, IntegerType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
-from watersmeet.query.ring import Ending, Ring, Shape
+from watersmeet.query.ring import Ending, Ring
 from watersmeet.spark.kafka_sink import MICROSECONDS
 from watersmeet.spark.ring_stage import RingShip, shape_names
 from watersmeet.spark.wire import decode
@@ -59,32 +59,32 @@ class RingAnswers:
         return self.ship.ring
 
     def rows(
-        self, blobs: DataFrame, found: set[str], numbers: frozenset[int], as_json: bool
+        self, blobs: DataFrame, found: set[str], numbers: frozenset[int], *, as_json: bool
     ) -> DataFrame | None:
         """The answers of these queries, given the shapes found in a batch; None if there are none."""
         parts: list[DataFrame] = []
-        shapes = {name: shape for name, shape in shape_names(self.ring).items() if name in found}
-        endings = self._endings(numbers)
-        ready = sorted(
-            n for n, s in shapes.items() if s in endings and self._is_ready(endings[s][0], as_json)
-        )
+        shapes = {name: own for name in sorted(found) if (own := self._endings(name, numbers))}
+        ready = [name for name, endings in shapes.items() if self._is_ready(endings[0], as_json)]
         if ready:
-            columns = JSON_SCHEMA if as_json else self._schema(endings[shapes[ready[0]]][0])
+            columns = JSON_SCHEMA if as_json else self._schema(shapes[ready[0]][0])
             unpack = UnpackReady(self.ship, numbers, as_json)
             chosen = blobs.where(F.col("source").isin(ready))
             parts.append(chosen.select("chunk").mapInArrow(unpack, columns))
-        for name, shape in sorted(shapes.items()):
-            if shape in endings and name not in ready:
-                own = blobs.where(F.col("source") == name)
-                parts += self._evaluated(own, endings[shape], as_json)
+        for name, endings in shapes.items():
+            if name not in ready:
+                parts += self._evaluated(blobs.where(F.col("source") == name), endings, as_json)
         return reduce(DataFrame.unionByName, parts) if parts else None
 
-    def _endings(self, numbers: frozenset[int]) -> dict[Shape, list[Ending]]:
-        found: dict[Shape, list[Ending]] = {}
+    @cached_property
+    def _by_shape(self) -> dict[str, list[Ending]]:
+        names = {shape: name for name, shape in shape_names(self.ring).items()}
+        found: dict[str, list[Ending]] = {}
         for ending in self.ring.endings:
-            if ending.number in numbers:
-                found.setdefault(ending.shape, []).append(ending)
+            found.setdefault(names[ending.shape], []).append(ending)
         return found
+
+    def _endings(self, shape: str, numbers: frozenset[int]) -> list[Ending]:
+        return [ending for ending in self._by_shape.get(shape, ()) if ending.number in numbers]
 
     def _is_ready(self, ending: Ending, as_json: bool) -> bool:
         if ending.conditions or ending.outputs is None:

@@ -45,7 +45,7 @@ class RingJob:
     base: Path
     ring_id: str
     partitions: int
-    options: RunOptions = RunOptions()
+    options: RunOptions = field(default_factory=RunOptions)
     on_answers: OnAnswers | None = None
     tailed: Callable[[], Iterable[str]] = tuple
     name: str = "ring"
@@ -138,11 +138,11 @@ class _Fill:
     def __call__(self, blobs: DataFrame, batch: int) -> None:
         blobs.persist()
         try:
-            found = {row["source"] for row in blobs.select("source").distinct().collect()}
+            found = {row["source"] for row in blobs.select("source").collect()}
             if not found:
                 return
             for sink, numbers in self.sinks:
-                rows = self.answers.rows(blobs, found, numbers, takes_json(sink))
+                rows = self.answers.rows(blobs, found, numbers, as_json=takes_json(sink))
                 if rows is not None:
                     write_batch(rows, sink, batch, self.base, self.ring_id)
             self._show(blobs, found, batch)
