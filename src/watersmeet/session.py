@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
+from watersmeet.plan.ring import Registered, plan_ring
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
@@ -32,6 +33,10 @@ from watersmeet.spark.job import Job, RunOptions
 from watersmeet.spark.packages import add_packages, download_refusal
 from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import Progress
+from watersmeet.spark.ring_answers import RingAnswers, column_types
+from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_frame import ring_frame
+from watersmeet.spark.ring_stage import RingShip
 from watersmeet.spark.ship import ship_package
 from watersmeet.spark.sources import read_stream, stamp_arrivals
 from watersmeet.spark.state_limit import parse_limit, session_limit
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S = 0.2
+MAX_LEVELS = 15  # more than a query of so many inputs as there may be can need
 MESSAGES = 20_000  # the end of a log, where the reason of a failure is
 
 OnProgress = Callable[[Job, Progress], None]
@@ -118,6 +124,38 @@ class Session:
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
         place = None if checkpoint is None else _absolute(checkpoint)
         return Compiler(self.spark, plan, self._sources, limit=limit, checkpoint=place).answers()
+
+    def queries(
+        self,
+        queries: Mapping[str, str] | Sequence[str],
+        statistics: Statistics | None = None,
+        *,
+        levels: int | None = None,
+    ) -> DataFrame:
+        """The answers of many SELECTs as one streaming DataFrame: query, answer_time, answer (JSON).
+
+        All share one dataflow: a tuple is sent once for each attribute in use, and what queries have in
+        common is kept and computed once. `queries` are by name, or named q1, q2, ... in order. `levels` is
+        how many joins may follow each other [default: as many as these queries need].
+        """
+        named = queries if isinstance(queries, Mapping) else {f"q{n}": q for n, q in enumerate(queries, 1)}
+        streams = tuple(self._streams.values())
+        registered = [
+            Registered(name, number, bind_query(text, streams))
+            for number, (name, text) in enumerate(named.items())
+        ]
+        if not registered:
+            raise ConfigurationError("a ring needs at least one query")
+        used = {item.stream.name for each in registered for item in each.query.inputs}
+        read = [stream for stream in streams if stream.name in used]
+        ring = plan_ring(registered, read, levels or MAX_LEVELS, statistics)
+        if levels is None:
+            ring = replace(ring, levels=max(join.level for join in ring.joins))
+        ship = RingShip(self.spark.sparkContext.broadcast(ring))
+        partitions = int(self.spark.conf.get(PARTITIONS) or 1)
+        blobs = RingCompiler(self.spark, ring, read, self._sources, partitions).answers(ship)
+        by_number = {each.number: each.query for each in registered}
+        return ring_frame(blobs, RingAnswers(ship, by_number, column_types(read, self._sources)))
 
     def explain(self, text: str, statistics: Statistics | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from watersmeet.kernel import ANSWER_TS, QUERY
-from watersmeet.query import ANSWER_TIME, Query
+from watersmeet.query import ANSWER_TIME, Query, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Ending, Ring
 from watersmeet.spark.kafka_sink import MICROSECONDS
@@ -63,8 +63,8 @@ class RingAnswers:
     ) -> DataFrame | None:
         """The answers of these queries, given the shapes found in a batch; None if there are none."""
         parts: list[DataFrame] = []
-        shapes = {name: own for name in sorted(found) if (own := self._endings(name, numbers))}
-        ready = [name for name, endings in shapes.items() if self._is_ready(endings[0], as_json)]
+        shapes = {name: own for name in sorted(found) if (own := self.endings(name, numbers))}
+        ready = [name for name, endings in shapes.items() if self.is_ready(endings[0], as_json=as_json)]
         if ready:
             columns = JSON_SCHEMA if as_json else self._schema(shapes[ready[0]][0])
             unpack = UnpackReady(self.ship, numbers, as_json)
@@ -83,10 +83,11 @@ class RingAnswers:
             found.setdefault(names[ending.shape], []).append(ending)
         return found
 
-    def _endings(self, shape: str, numbers: frozenset[int]) -> list[Ending]:
+    def endings(self, shape: str, numbers: frozenset[int]) -> list[Ending]:
         return [ending for ending in self._by_shape.get(shape, ()) if ending.number in numbers]
 
-    def _is_ready(self, ending: Ending, as_json: bool) -> bool:
+    def is_ready(self, ending: Ending, *, as_json: bool) -> bool:
+        """Whether an answer leaves Python as the sink takes it."""
         if ending.conditions or ending.outputs is None:
             return False
         types = [field.dataType.simpleString() for field in self._schema(ending).fields]
@@ -106,30 +107,32 @@ class RingAnswers:
                 fields.append(StructField(name, by_slot[slot][column]))
         return StructType(fields)
 
-    def _evaluated(self, blobs: DataFrame, endings: Sequence[Ending], as_json: bool) -> list[DataFrame]:
-        """The answers of queries that leave something to Spark, by their SELECT list."""
-        by_list: dict[tuple[tuple[str, str], ...], list[Ending]] = {}
+    def by_select_list(self, endings: Sequence[Ending]) -> list[list[Ending]]:
+        """Endings of one shape, those with the same SELECT list together."""
+        found: dict[tuple[tuple[str, str], ...], list[Ending]] = {}
         for ending in endings:
-            select = tuple((output.expr.sql, output.name) for output in self.queries[ending.number].select)
-            by_list.setdefault(select, []).append(ending)
+            found.setdefault(self._select_list(ending), []).append(ending)
+        return list(found.values())
+
+    def _select_list(self, ending: Ending) -> tuple[tuple[str, str], ...]:
+        return tuple((output.expr.sql, output.name) for output in self.queries[ending.number].select)
+
+    def _evaluated(self, blobs: DataFrame, endings: Sequence[Ending], as_json: bool) -> list[DataFrame]:
+        """The answers of queries that leave something to Spark."""
         frames = []
-        for select, alike in by_list.items():
-            rows = self._tuples(blobs, alike)
+        for alike in self.by_select_list(endings):
+            unpack, schema = self.unpack_tuples(alike)
+            rows = blobs.select("chunk").mapInArrow(unpack, schema)
             condition = " AND ".join(f"({text})" for text in alike[0].conditions)
             rows = rows.where(condition) if condition else rows
-            outputs = [f"{text} AS {quote_name(name)}" for text, name in select]
+            outputs = [f"{text} AS {quote_name(name)}" for text, name in self._select_list(alike[0])]
             if as_json:
-                answer = rows.selectExpr(NAME, f"{ANSWER_TIME} AS __time", *outputs)
-                columns = [F.col(quote_name(name)) for _, name in select]
-                options = {"timestampFormat": MICROSECONDS, "ignoreNullFields": "false"}
-                text = F.to_json(F.struct(*columns), options)
-                frames.append(answer.select(NAME, F.col("__time").alias(ANSWER_TIME), text.alias(ANSWER)))
-            else:
-                frames.append(rows.selectExpr(NAME, *outputs))
+                outputs = [ANSWER_TIME, f"{json_text(', '.join(outputs))} AS {ANSWER}"]
+            frames.append(rows.selectExpr(NAME, *outputs))
         return frames
 
-    def _tuples(self, blobs: DataFrame, endings: Sequence[Ending]) -> DataFrame:
-        """Complete combinations as a struct for each input, t, and the query's name."""
+    def unpack_tuples(self, endings: Sequence[Ending]) -> tuple[UnpackTuples, StructType]:
+        """Makes complete combinations: the query's name, a struct for each input, t."""
         first = endings[0]
         query = self.queries[first.number]
         slots = dict(first.slots)
@@ -138,14 +141,24 @@ class RingAnswers:
             prefix = f"{slots[item.alias]}."
             names = tuple(c.removeprefix(prefix) for c in first.payload if c.startswith(prefix))
             types = self.types[item.stream.name]
-            struct = StructType([StructField(name, types[name]) for name in names])
             if names:
                 payload.append((item.alias, slots[item.alias], names))
+                struct = StructType([StructField(name, types[name]) for name in names])
                 fields.append(StructField(item.alias, struct))
         fields.append(StructField(ANSWER_TIME, TimestampType()))
         numbers = frozenset(ending.number for ending in endings)
-        unpack = UnpackTuples(self.ship, numbers, tuple(payload))
-        return blobs.select("chunk").mapInArrow(unpack, StructType(fields))
+        return UnpackTuples(self.ship, numbers, tuple(payload)), StructType(fields)
+
+
+def column_types(streams: Sequence[Stream], sources: Mapping[str, DataFrame]) -> Types:
+    """The types of the streams' columns as Spark knows them."""
+    return {s.name: {f.name: f.dataType for f in sources[s.name].schema.fields} for s in streams}
+
+
+def json_text(outputs: str) -> str:
+    """SQL text that makes JSON of a SELECT list."""
+    options = f"map('timestampFormat', \"{MICROSECONDS}\", 'ignoreNullFields', 'false')"
+    return f"to_json(struct({outputs}), {options})"
 
 
 @dataclass(frozen=True)
@@ -167,11 +180,8 @@ class UnpackReady:
     def _rows(self, answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
         query = _named(answers, names)
         instants = answers.column(ANSWER_TS).view(_TIMESTAMP)
-        columns = {
-            name: instants if name == ANSWER_TIME else answers.column(name)
-            for name in answers.schema.names
-            if name not in (QUERY, ANSWER_TS)
-        }
+        names_ = [name for name in answers.schema.names if name not in (QUERY, ANSWER_TS)]
+        columns = {name: answers.column(name) for name in names_}
         if not self.as_json:
             return pa.RecordBatch.from_pydict({NAME: query, **columns})
         texts = as_json(pa.RecordBatch.from_pydict(columns))

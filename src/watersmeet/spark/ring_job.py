@@ -17,7 +17,7 @@ from watersmeet.query.ring import Ring
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.progress import Progress, parse_progress
-from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers
+from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers, column_types
 from watersmeet.spark.ring_compile import RingCompiler
 from watersmeet.spark.ring_sinks import check_sink, takes_json, write_batch
 from watersmeet.spark.ring_stage import RingShip
@@ -57,12 +57,11 @@ class RingJob:
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
         streams = self.pipeline.streams
-        types = {s.name: {f.name: f.dataType for f in self.sources[s.name].schema.fields} for s in streams}
         compiler = RingCompiler(
             self.spark, self.ring, streams, self.sources, self.partitions, files=self.files
         )
         ship = RingShip(self.spark.sparkContext.broadcast(self.ring))
-        answers = RingAnswers(ship, self.queries, types)
+        answers = RingAnswers(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
