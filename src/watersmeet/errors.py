@@ -49,3 +49,7 @@ class ConfigurationError(WatersmeetError):
 
 class DataError(WatersmeetError):
     """A source, a chunk or a checkpoint holds something that does not fit the query."""
+
+
+class QueryError(WatersmeetError):
+    """A query that is well written but cannot run where it was asked to, with what to change."""

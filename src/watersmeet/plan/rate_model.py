@@ -257,6 +257,13 @@ def rate_model(query: Query, statistics: Statistics) -> RateModel:
 def _join_attribute(query: Query, statistics: Statistics, cls: AttributeClass) -> JoinAttribute:
     members = tuple(query.graph.aliases.index(alias) for alias in cls.aliases)
     names = [(query.input(side.alias).stream.name, attribute_name(side)) for side in cls.attributes]
+    return join_attribute(cls.pretty(), members, names, statistics)
+
+
+def join_attribute(
+    title: str, members: tuple[int, ...], names: Sequence[tuple[str, str]], statistics: Statistics
+) -> JoinAttribute:
+    """What statistics know of an attribute that joins these sources; `names` are (stream, column)."""
     groups = align([(statistics.attribute(*name), statistics.stream(name[0]).rate_per_s) for name in names])
     corrections = {}
     for right in range(len(members)):
@@ -272,4 +279,4 @@ def _join_attribute(query: Query, statistics: Statistics, cls: AttributeClass) -
                     "drop the selectivity or complete their heavy_hitters and distinct"
                 )
             corrections[frozenset((members[left], members[right]))] = given / estimated if given else 0.0
-    return JoinAttribute(cls.pretty(), members, groups, corrections)
+    return JoinAttribute(title, members, groups, corrections)
