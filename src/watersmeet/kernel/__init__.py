@@ -23,6 +23,8 @@ from watersmeet.kernel.layout import (
 )
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.ranker import Places
+from watersmeet.kernel.ring import RingBucket
+from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows, route_rows
 from watersmeet.kernel.routing import Grid, hash_keys, route
 from watersmeet.kernel.watermark import Marks, Patience, Watermark
 
@@ -32,6 +34,7 @@ __all__ = [
     "KEEP",
     "NO_HOT_VALUES",
     "PLACE",
+    "QUERY",
     "REF",
     "TICK",
     "TS",
@@ -54,6 +57,9 @@ __all__ = [
     "PersistedChunk",
     "Places",
     "RankBucket",
+    "RingBucket",
+    "RingCounts",
+    "RingRows",
     "Shed",
     "Snapshot",
     "StateLimit",
@@ -69,6 +75,7 @@ __all__ = [
     "plan_bucket",
     "route",
     "route_hot",
+    "route_rows",
     "summarise",
     "with_payload",
 ]

@@ -248,7 +248,8 @@ class _Index:
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
 
-    def __init__(self, window: Window, classes: Classes, capacity: int, first_row: int = 0) -> None:
+    def __init__(self, window: Window | None, classes: Classes, capacity: int, first_row: int = 0) -> None:
+        """Without a window, tuples bring their ends."""
         self.window = window
         self._first_row = first_row
         self.count = 0
@@ -256,8 +257,9 @@ class Slice:
         self.high_end = -NEVER  # the largest end held
         self.last_place = -1
         self._capacity = capacity = max(capacity, 16)
-        self._places = _Column(np.int64, capacity) if window.counts_rows else None
-        self._ends = _Column(np.int64, capacity) if window.counts_rows else None
+        counts_rows = window is not None and window.counts_rows
+        self._places = _Column(np.int64, capacity) if counts_rows else None
+        self._ends = _Column(np.int64, capacity) if counts_rows or window is None else None
         self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
         self._indexes: dict[Classes, _Index] = {}
         if len(classes) == 1:
@@ -270,9 +272,10 @@ class Slice:
         start = self.count
         if self._beside is not None:
             self._beside.put(start, ts, rows, hashes)
-        if self._places is not None and self._ends is not None and places is not None:
-            self._places.put(start, places)
+        if self._ends is not None:
             self._ends.put(start, ends)
+        if self._places is not None and places is not None:
+            self._places.put(start, places)
             self.last_place = max(self.last_place, int(places.max()))
         self.count += len(ts)
         self.low_ts = min(self.low_ts, int(ts.min()))
@@ -282,7 +285,7 @@ class Slice:
 
     def settle_ends(self, first_place: int, places_ts: Longs) -> None:
         """Sets the ends that newly known places decide (ROWS windows)."""
-        if self._places is None or self._ends is None:
+        if self.window is None or self._places is None or self._ends is None:
             return
         places = self._places.values[: self.count]
         ends = self._ends.values[: self.count]
@@ -299,9 +302,11 @@ class Slice:
             index.heads, index.bitmap, index.chain, self.low_ts, self.high_end, sought, max_ts, min_end
         )
         ends = self._ends.values if self._ends is not None else _NO_ENDS
-        rule = _END_RULES[self.window.kind]
+        rule, size = _END_STORED, 0
+        if self.window is not None:
+            rule, size = _END_RULES[self.window.kind], self.window.size
         probers, places, rows, ts, found_ends = _overlapping(
-            pairs, index.facts, self._first_row, rule, self.window.size, ends, sought, max_ts, min_end
+            pairs, index.facts, self._first_row, rule, size, ends, sought, max_ts, min_end
         )
         hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
         return Matches(probers, rows, ts, found_ends, hashes)

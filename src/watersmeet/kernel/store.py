@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,16 @@ class Chunk:
     max_ts: int
     half_ts: int  # the largest event time of its first half
     last_place: int = -1
+    max_end: int = NEVER  # with `half_end`: of rows that bring their own ends
+    half_end: int = NEVER
 
     @property
     def stop(self) -> int:
         return self.start + int(self.batch.num_rows)
+
+    @cached_property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
 
 
 class TupleStore:
@@ -104,7 +111,7 @@ class TupleStore:
 
     @property
     def payload_bytes(self) -> int:
-        return sum(int(chunk.batch.nbytes) for chunk in self.chunks)
+        return sum(chunk.nbytes for chunk in self.chunks)
 
     @property
     def index_bytes(self) -> int:
@@ -119,7 +126,7 @@ class TupleStore:
     ) -> Chunk:
         """Keeps a batch as the next chunk; `number` is given when it is read back."""
         number = self.next_chunk if number is None else number
-        chunk = _chunk(number, self._next_row, batch, ts, last_place)
+        chunk = self._chunk(number, self._next_row, batch, ts, last_place)
         self.chunks.append(chunk)
         self._next_row = chunk.stop
         self.next_chunk = max(self.next_chunk, number + 1)
@@ -185,10 +192,10 @@ class TupleStore:
             run = run[1:]
         if len(run) < 2:
             return
-        batch = pa.concat_batches([chunk.batch for chunk in run])
+        batch = self._joined([chunk.batch for chunk in run])
         ts = np.asarray(batch.column(TS))
         last_place = max(chunk.last_place for chunk in run)
-        self.chunks[-len(run) :] = [_chunk(self.next_chunk, run[0].start, batch, ts, last_place)]
+        self.chunks[-len(run) :] = [self._chunk(self.next_chunk, run[0].start, batch, ts, last_place)]
         self.next_chunk += 1
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
@@ -228,9 +235,11 @@ class TupleStore:
         if piece is None:
             expected = max((other.count for other in self._slices.values()), default=0)
             capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
-            piece = Slice(self.layout.window, self.layout.classes, capacity, first_row)
-            self._slices[key] = piece
+            piece = self._slices[key] = self._new_slice(capacity, first_row)
         piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places)
+
+    def _new_slice(self, capacity: int, first_row: int) -> Slice:
+        return Slice(self.layout.window, self.layout.classes, capacity, first_row)
 
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         """Which slice each tuple belongs to, as (width of the slices, their numbers)."""
@@ -271,7 +280,7 @@ class TupleStore:
         over = int(np.argmax(ends_from_ts(window, ts) > watermark))
         rest = chunk.batch.take(pa.array(np.arange(over, len(ts))))  # a slice would keep all of it in memory
         number, self.next_chunk = self.next_chunk, self.next_chunk + 1
-        return _chunk(number, chunk.start + over, rest, ts[over:], chunk.last_place)
+        return self._chunk(number, chunk.start + over, rest, ts[over:], chunk.last_place)
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         """Whether merging would keep tuples much longer than their window."""
@@ -281,10 +290,12 @@ class TupleStore:
         span = max(chunk.max_ts for chunk in run) - min(chunk.min_ts for chunk in run)
         return span > max(duration // 2, *(chunk.max_ts - chunk.min_ts for chunk in run))
 
+    def _chunk(self, number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
+        half = ts[: max(1, len(ts) // 2)]
+        return Chunk(number, start, batch, int(ts.min()), int(ts.max()), int(half.max()), last_place)
 
-def _chunk(number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
-    half = ts[: max(1, len(ts) // 2)]
-    return Chunk(number, start, batch, int(ts.min()), int(ts.max()), int(half.max()), last_place)
+    def _joined(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return pa.concat_batches(list(batches))
 
 
 def _rows(chunks: Sequence[Chunk]) -> int:

@@ -1,0 +1,163 @@
+"""The live rows of one relation of a ring: tuples under a window, or results that bring their own ends.
+
+Results end when the first of their tuples does, so their ends follow no rule: slices hold them, cut by the
+time of the end, and a chunk stays until its last end. The set of queries may change under a store, and with
+it the columns: rows that came before a column was asked for read NULL there.
+
+    results [2, 9), [4, 9), [5, 30)    ends 7 at most after the last event time: slices of width 8 from 8, 24
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.hashing import Hashes, hash_column
+from watersmeet.kernel.layout import TS, InputLayout
+from watersmeet.kernel.slice import Longs, Slice, ends_from_ts
+from watersmeet.kernel.store import MAX_SLICES_PER_APPEND, Arrivals, Chunk, TupleStore
+from watersmeet.query import NEVER, UNBOUNDED
+from watersmeet.query.ring import END, Relation
+
+
+class RelationStore(TupleStore):
+    """The live rows of one relation; its keys are classes 0, 1, ... in order."""
+
+    def __init__(self, relation: Relation) -> None:
+        keys = tuple(enumerate(relation.keys))
+        super().__init__(InputLayout(relation.name, relation.window or UNBOUNDED, keys, ()))
+        self.keys = relation.keys
+        self.brings_ends = relation.window is None
+        self.columns: set[str] = set()  # that some row may have
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a probe can find nothing."""
+        return not self._slices
+
+    def keep(
+        self, batch: pa.RecordBatch, number: int | None = None, hashes: Mapping[str, Hashes] | None = None
+    ) -> Arrivals:
+        """Keeps rows as a chunk; they are visible to probes once they are indexed.
+
+        `number` is given when a chunk is read back, `hashes` of key columns where they are known.
+        """
+        ts: Longs = np.array(batch.column(TS), np.int64)
+        ends = np.array(batch.column(END)) if self.brings_ends else ends_from_ts(self.layout.window, ts)
+        chunk = self.add_chunk(batch, ts, -1, number)
+        self.columns.update(batch.schema.names)
+        known = hashes or {}
+        by_class = {
+            cls: known[name] if name in known else hash_column(_column(batch, name))
+            for cls, name in enumerate(self.keys)
+        }
+        return Arrivals(ts, ends, np.arange(chunk.start, chunk.stop, dtype=np.int64), by_class)
+
+    def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+        """Columns at these row numbers, NULL where a row lacks one."""
+        starts = np.fromiter((chunk.start for chunk in self.chunks), np.int64, len(self.chunks))
+        owners = np.searchsorted(starts, rows, side="right") - 1
+        first = int(owners[0]) if len(owners) else 0
+        if (owners == first).all():
+            local = pa.array(rows - starts[first])
+            return [_column(self.chunks[first].batch, name).take(local) for name in columns]
+        order = np.argsort(owners, kind="stable")
+        back = pa.array(np.argsort(order, kind="stable"))
+        bounds = np.flatnonzero(np.diff(owners[order])) + 1
+        pieces: list[list[pa.Array]] = [[] for _ in columns]
+        for group in np.split(order, bounds):
+            chunk = self.chunks[int(owners[group[0]])]
+            local = pa.array(rows[group] - chunk.start)
+            for piece, name in zip(pieces, columns, strict=True):
+                piece.append(_column(chunk.batch, name).take(local))
+        return [_concat(piece).take(back) for piece in pieces]
+
+    def type_of(self, column: str) -> pa.DataType:
+        """The type of a column; null if no row has it."""
+        for chunk in reversed(self.chunks):
+            place = chunk.batch.schema.get_field_index(column)
+            if place >= 0 and not pa.types.is_null(chunk.batch.schema.field(place).type):
+                return chunk.batch.schema.field(place).type
+        return pa.null()
+
+    def _new_slice(self, capacity: int, first_row: int) -> Slice:
+        window = None if self.brings_ends else self.layout.window
+        return Slice(window, self.layout.classes, capacity, first_row)
+
+    def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
+        if not self.brings_ends:
+            return super()._slice_numbers(arrivals)
+        is_bounded = arrivals.ends < NEVER
+        if not is_bounded.any():
+            return 0, np.zeros(len(arrivals), np.int64)
+        ends = arrivals.ends[is_bounded]
+        longest = int((ends - arrivals.ts[is_bounded]).max())
+        width = 1 << max(0, longest - 1).bit_length()
+        while (int(ends.max()) - int(ends.min())) // width > MAX_SLICES_PER_APPEND:
+            width *= 2
+        return width, np.where(is_bounded, arrivals.ends // width, NEVER)
+
+    def _chunk_is_over(self, chunk: Chunk, watermark: int, pending_from: int) -> bool:
+        if not self.brings_ends:
+            return super()._chunk_is_over(chunk, watermark, pending_from)
+        return chunk.max_end <= watermark
+
+    def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
+        if not self.brings_ends:
+            return super()._trimmed(chunk, watermark)
+        if chunk.half_end > watermark:
+            return chunk
+        over = int(np.argmax(np.asarray(chunk.batch.column(END)) > watermark))
+        rest = chunk.batch.take(pa.array(np.arange(over, chunk.batch.num_rows)))
+        number, self.next_chunk = self.next_chunk, self.next_chunk + 1
+        return self._chunk(number, chunk.start + over, rest, np.asarray(rest.column(TS)), -1)
+
+    def _spans_too_long(self, run: list[Chunk]) -> bool:
+        if not self.brings_ends:
+            return super()._spans_too_long(run)
+        last, first = max(chunk.max_end for chunk in run), min(chunk.max_end for chunk in run)
+        longest = max(chunk.max_end - chunk.min_ts for chunk in run)
+        return last - first > longest // 2
+
+    def _chunk(self, number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
+        if not self.brings_ends:
+            return super()._chunk(number, start, batch, ts, last_place)
+        ends = np.asarray(batch.column(END))
+        half = int(ends[: max(1, len(ends) // 2)].max())
+        low, high = int(ts.min()), int(ts.max())
+        return Chunk(number, start, batch, low, high, high, max_end=int(ends.max()), half_end=half)
+
+    def _joined(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return concat_unlike(batches)
+
+
+def concat_unlike(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches end to end, NULL where one lacks a column that another has."""
+    if len(batches) == 1:
+        return batches[0]
+    if all(batch.schema.equals(batches[0].schema) for batch in batches[1:]):
+        return pa.concat_batches(list(batches))
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="default").combine_chunks().to_batches()[0]
+
+
+def ends_in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Ordered by end, so that what is over can be cut off its front."""
+    ends = np.asarray(batch.column(END))
+    if bool((ends[1:] >= ends[:-1]).all()):
+        return batch
+    return batch.take(pa.array(np.argsort(ends, kind="stable")))
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    place = batch.schema.get_field_index(name)
+    return batch.column(place) if place >= 0 else pa.nulls(batch.num_rows)
+
+
+def _concat(pieces: Sequence[pa.Array]) -> pa.Array:
+    known = next((piece.type for piece in pieces if not pa.types.is_null(piece.type)), pa.null())
+    return pa.concat_arrays(
+        [pa.nulls(len(piece), known) if pa.types.is_null(piece.type) else piece for piece in pieces]
+    )

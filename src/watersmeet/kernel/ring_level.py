@@ -1,0 +1,123 @@
+"""One level of a ring as its buckets use it: who feeds whom, who probes whom, who asks for what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from watersmeet.kernel.endings import EndingTable, stream_bits, tables_of
+from watersmeet.kernel.ring_paths import Members, Node, tree_of
+from watersmeet.query.ring import BEHIND, Ending, Join, Relation, Ring
+
+MAX_STREAMS = 63  # a bit each in a signed word
+
+Orders = dict[str, tuple[str, ...]]  # by join
+
+
+class RingLevel:
+    """What of a ring concerns one level."""
+
+    def __init__(self, ring: Ring, level: int) -> None:
+        if len(ring.streams) > MAX_STREAMS:
+            raise ValueError(f"a ring has {MAX_STREAMS} streams at most, not {len(ring.streams)}")
+        self.ring = ring
+        self.relations = {one.name: one for one in ring.relations if one.level == level}
+        self.joins = {join.name: join for join in ring.joins if join.level == level}
+        self.members = {join.name: Members(join, self.relations) for join in self.joins.values()}
+        self.of_feed = _grouped(one for one in self.relations.values() if one.window is not None)
+        self.later = _grouped(one for one in ring.relations if one.source in self.joins)
+        self.tables = self._tables()
+        self.late_bits = _bits_of_queries(ring)
+        self.count_late = self._where_lateness_counts(level)
+        durations = [one.window.duration_us for one in self.relations.values() if one.window]
+        self.shortest_us = min((us for us in durations if us is not None), default=None)
+        self._heads: dict[str, list[Join]] = {}
+        for join in self.joins.values():
+            for member in join.members:
+                self._heads.setdefault(member, []).append(join)
+        self._adapting = {
+            head: [join for join in joins if len(join.members) > 2 and head not in dict(join.orders)]
+            for head, joins in self._heads.items()
+        }
+        self._trees: dict[str, tuple[Orders, Node]] = {}
+
+    def tree(self, head: str, size: Callable[[str], int]) -> Node | None:
+        """How rows of a relation probe; where nothing is said, the smallest stores come first."""
+        if head not in self._heads:
+            return None
+        orders = {join.name: _smallest_first(join, head, size) for join in self._adapting[head]}
+        known = self._trees.get(head)
+        if known is None or known[0] != orders:
+            paths = []
+            for join in self._heads[head]:
+                others = tuple(name for name in join.members if name != head)
+                order = orders.get(join.name) or dict(join.orders).get(head, others)
+                paths.append(self.members[join.name].path(head, order))
+            known = self._trees[head] = orders, tree_of(paths)
+        return known[1]
+
+    def behind_place(self, join: str, slot: str) -> tuple[str, str]:
+        """Which member of a join knows what a slot's tuple is behind, in which column."""
+        for name, relation in self.members[join].relations.items():
+            if relation.slot == slot:
+                return name, BEHIND
+        for name, relation in self.members[join].relations.items():
+            if relation.slot is None and slot in self._slots(relation):
+                return name, behind_column(slot)
+        raise ValueError(f"no member of {join} brings {slot}")
+
+    def _slots(self, relation: Relation) -> tuple[str, ...]:
+        return next(join.slots for join in self.ring.joins if join.name == relation.source)
+
+    def _tables(self) -> dict[str, list[EndingTable]]:
+        endings: dict[str, list[Ending]] = {}
+        for ending in self.ring.endings:
+            if ending.join in self.joins:
+                endings.setdefault(ending.join, []).append(ending)
+        return {join: tables_of(some, self.ring.streams) for join, some in endings.items()}
+
+    def _where_lateness_counts(self, level: int) -> dict[str, tuple[str, list[int]]]:
+        """For each stream that first appears here, the one feed that counts its late tuples, and for whom."""
+        counting: dict[str, tuple[str, list[int]]] = {}
+        seen: set[str] = set()
+        for feed in self.ring.feeds:
+            if feed.stream not in seen and feed.levels[0] == level:
+                bits = {stream_bits(self.ring.streams, one.streams) for one in self.ring.endings}
+                counting[feed.name] = feed.stream, [bit for bit in bits if self._reads(bit, feed.stream)]
+            seen.add(feed.stream)
+        return counting
+
+    def _reads(self, bits: int, stream: str) -> bool:
+        return bool(bits & stream_bits(self.ring.streams, (stream,)))
+
+
+def behind_column(slot: str) -> str:
+    """The column of a result that says what the tuple of a slot is behind."""
+    return f"{slot}.{BEHIND}"
+
+
+def _grouped(relations: Iterable[Relation]) -> dict[str, list[Relation]]:
+    groups: dict[str, list[Relation]] = {}
+    for relation in relations:
+        groups.setdefault(relation.source, []).append(relation)
+    return groups
+
+
+def _smallest_first(join: Join, head: str, size: Callable[[str], int]) -> tuple[str, ...]:
+    """Sizes count by their magnitude, so that an order lasts a while."""
+    others = [name for name in join.members if name != head]
+    return tuple(sorted(others, key=lambda name: size(name).bit_length()))
+
+
+def _bits_of_queries(ring: Ring) -> Mapping[str, set[int]]:
+    """For each join and relation, the bits of the streams of each query that it serves."""
+    names = [*(join.name for join in ring.joins), *(relation.name for relation in ring.relations)]
+    bits: dict[str, set[int]] = {name: set() for name in names}
+    for ending in ring.endings:
+        bits[ending.join].add(stream_bits(ring.streams, ending.streams))
+    source = {relation.name: relation.source for relation in ring.relations}
+    for join in sorted(ring.joins, key=lambda join: -join.level):
+        for member in join.members:
+            bits[member] |= bits[join.name]
+            if source[member] in bits:
+                bits[source[member]] |= bits[join.name]
+    return bits
