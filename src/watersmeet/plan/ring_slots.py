@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from watersmeet.query import Attribute, AttributeClass, ColumnRef, Expr, Input, Query
 from watersmeet.query.expression import quote_name, quote_ref
@@ -32,18 +32,17 @@ class Slotted:
     query: Query
     slots: tuple[str, ...]
     keys: tuple[dict[int, KeyColumn], ...]  # for every class: what it compares of each input
+    has_own_feeds: bool = False  # whether each input is sent by itself, after its filters
 
     @staticmethod
     def of(query: Query) -> Slotted:
-        place = {item.alias: n for n, item in enumerate(query.inputs)}
-        keys = tuple(
-            {
-                place[side.alias]: key_column(query.inputs[place[side.alias]], side, cls)
-                for side in cls.attributes
-            }
-            for cls in query.graph.classes
-        )
+        keys = _key_columns(query)
         return Slotted(query, name_slots(query, keys), keys)
+
+    @staticmethod
+    def by_alias(query: Query) -> Slotted:
+        """The query alone, its inputs under their own aliases."""
+        return Slotted(query, query.graph.aliases, _key_columns(query), has_own_feeds=True)
 
     @cached_property
     def class_masks(self) -> tuple[int, ...]:
@@ -65,6 +64,11 @@ class Slotted:
     def qualified(self, place: int, column: str) -> str:
         return f"{self.slots[place]}.{column}"
 
+    def feed(self, place: int, route: str) -> str:
+        """The name of the feed of an input by an attribute."""
+        item = self.query.inputs[place]
+        return item.alias if self.has_own_feeds else f"{item.stream.name} by {route}"
+
     def spread(self, place: int) -> KeyColumn:
         """What an input that joins nothing is routed by: never NULL, and not the same for all."""
         stream = self.query.inputs[place].stream
@@ -75,6 +79,14 @@ class Slotted:
         hashable = [column for column in stream.columns if "map<" not in column.type]
         listed = ", ".join(quote_ref(ColumnRef(stream.name, column.name)) for column in hashable)
         return KeyColumn(SPREAD, f"hash({listed})" if listed else "0", "int")
+
+
+def _key_columns(query: Query) -> tuple[dict[int, KeyColumn], ...]:
+    place = {item.alias: n for n, item in enumerate(query.inputs)}
+    return tuple(
+        {place[side.alias]: key_column(query.inputs[place[side.alias]], side, cls) for side in cls.attributes}
+        for cls in query.graph.classes
+    )
 
 
 def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[str, ...]:
