@@ -124,7 +124,7 @@ def _refine(colours: dict[int, str], keys: tuple[dict[int, KeyColumn], ...]) -> 
                 if n in cls
             )
             signatures[n] = (colour, joined)
-        ranks = {repr(each): rank for rank, each in enumerate(sorted(map(repr, signatures.values())))}
+        ranks = {text: rank for rank, text in enumerate(sorted(map(repr, signatures.values())))}
         refined = {n: f"{ranks[repr(each)]:04d}" for n, each in signatures.items()}
         if len(set(refined.values())) == len(set(colours.values())):
             return refined
