@@ -97,7 +97,7 @@ def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[st
         colours = _refine(colours, keys)
         while alike := [n for n, times in _twins(colours).items() if times > 1]:
             # One of several that nothing tells apart is taken first, and what that tells of the others used.
-            colours[alike[0]] += " first"
+            colours[min(alike, key=lambda n: (colours[n], n))] += " first"
             colours = _refine(colours, keys)
     ordered = sorted(range(len(bases)), key=lambda n: (bases[n], colours[n]))
     seen: Counter[str] = Counter()
@@ -123,9 +123,9 @@ def _refine(colours: dict[int, str], keys: tuple[dict[int, KeyColumn], ...]) -> 
                 for cls in keys
                 if n in cls
             )
-            signatures[n] = (colour, joined)
-        ranks = {text: rank for rank, text in enumerate(sorted(map(repr, signatures.values())))}
-        refined = {n: f"{ranks[repr(each)]:04d}" for n, each in signatures.items()}
+            signatures[n] = repr((colour, joined))
+        ranks = {each: rank for rank, each in enumerate(sorted(set(signatures.values())))}
+        refined = {n: f"{ranks[each]:04d}" for n, each in signatures.items()}
         if len(set(refined.values())) == len(set(colours.values())):
             return refined
         colours = refined
