@@ -34,7 +34,7 @@ from watersmeet.spark.packages import add_packages, download_refusal
 from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.ring_answers import RingAnswers, column_types
-from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_compile import RingCompiler, ring_fingerprint, ring_inputs
 from watersmeet.spark.ring_frame import ring_frame
 from watersmeet.spark.ring_ship import ship_ring
 from watersmeet.spark.ship import ship_package
@@ -153,7 +153,9 @@ class Session:
             ring = replace(ring, levels=max(join.level for join in ring.joins))
         ship = ship_ring(self.spark, ring)
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
-        blobs = RingCompiler(self.spark, ring, read, self._sources, partitions).answers(ship)
+        inputs = ring_inputs(ring, read, self._sources, {})
+        fingerprint = ring_fingerprint(ring, read, partitions)
+        blobs = RingCompiler(ring, ship, inputs, partitions, fingerprint).answers()
         by_number = {each.number: each.query for each in registered}
         return ring_frame(blobs, RingAnswers(ship, by_number, column_types(read, self._sources)))
 
