@@ -36,7 +36,7 @@ from watersmeet.spark.progress import Progress
 from watersmeet.spark.ring_answers import RingAnswers, column_types
 from watersmeet.spark.ring_compile import RingCompiler
 from watersmeet.spark.ring_frame import ring_frame
-from watersmeet.spark.ring_stage import RingShip
+from watersmeet.spark.ring_ship import ship_ring
 from watersmeet.spark.ship import ship_package
 from watersmeet.spark.sources import read_stream, stamp_arrivals
 from watersmeet.spark.state_limit import parse_limit, session_limit
@@ -151,7 +151,7 @@ class Session:
         ring = plan_ring(registered, read, levels or MAX_LEVELS, statistics)
         if levels is None:
             ring = replace(ring, levels=max(join.level for join in ring.joins))
-        ship = RingShip(self.spark.sparkContext.broadcast(ring))
+        ship = ship_ring(self.spark, ring)
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
         blobs = RingCompiler(self.spark, ring, read, self._sources, partitions).answers(ship)
         by_number = {each.number: each.query for each in registered}

@@ -26,6 +26,7 @@ from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.ring import RingBucket
 from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows, route_rows
 from watersmeet.kernel.routing import Grid, hash_keys, route
+from watersmeet.kernel.stream_bounds import StreamBounds
 from watersmeet.kernel.watermark import Marks, Patience, Watermark
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "Shed",
     "Snapshot",
     "StateLimit",
+    "StreamBounds",
     "Summary",
     "Watermark",
     "cool",

@@ -12,7 +12,7 @@ that every worker sees under the same path, as Spark needs it too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,11 +67,14 @@ def is_plain(spark_type: str) -> bool:
     return spark_type.lower() in _PLAIN_TYPES or spark_type.lower().startswith("decimal")
 
 
+Packs = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
 @dataclass(frozen=True)
 class PackFiles:
     """Packs the files named by rows of (input, path); called by `mapInArrow`."""
 
-    inputs: Mapping[int, tuple[Pack, tuple[FileColumn, ...]]]
+    inputs: Mapping[int, tuple[Packs, tuple[FileColumn, ...]]]
     may_be_late: bool = True  # whether wide columns may come after the join
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,11 +85,13 @@ class PackFiles:
         for number, files in named.items():
             pack, columns = self.inputs[number]
             paths = [path for path, _ in files]
-            late = late_columns(paths, columns, len(pack.labels)) if self.may_be_late else ()
-            if late:
-                columns = tuple(column for column in columns if column not in late)
-                pack = replace(pack, columns=(*(column.name for column in columns), REF))
+            refers = False
+            if self.may_be_late and isinstance(pack, Pack):
+                late = late_columns(paths, columns, len(pack.labels))
+                if refers := bool(late):
+                    columns = tuple(column for column in columns if column not in late)
+                    pack = replace(pack, columns=(*(column.name for column in columns), REF))
             read = [read_rows(path, columns, now) for path, now in files]
-            if late:
+            if refers:
                 read = [refer(parts, place, paths) for place, parts in enumerate(read)]
             yield from pack(itertools.chain.from_iterable(read))

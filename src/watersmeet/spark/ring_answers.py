@@ -26,7 +26,8 @@ from watersmeet.query import ANSWER_TIME, Query, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Ending, Ring
 from watersmeet.spark.kafka_sink import MICROSECONDS
-from watersmeet.spark.ring_stage import RingShip, shape_names
+from watersmeet.spark.ring_ship import RingShip
+from watersmeet.spark.ring_stage import shape_names
 from watersmeet.spark.wire import decode
 
 NAME = "query"  # the column that names an answer's query

@@ -8,7 +8,6 @@ Spark's checkpoint knows its sources by their place.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -27,7 +26,8 @@ from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.ring_metrics import ring_observed
 from watersmeet.spark.ring_pack import RingPack, RingPackEnd, feed_columns
-from watersmeet.spark.ring_stage import LevelPlan, RingShip, RingStage
+from watersmeet.spark.ring_ship import RingShip
+from watersmeet.spark.ring_stage import LevelPlan, RingStage
 from watersmeet.spark.ring_wire import ANSWERS, RING_SCHEMA
 from watersmeet.spark.sources import event_microseconds
 
@@ -51,7 +51,7 @@ class RingCompiler:
         """Rows (source, rows, chunk): the name of a shape, and answers of this shape."""
         labels = bucket_labels(self.partitions)
         patience = {s.name: Patience(s.lateness_us, s.idle_after_us) for s in self.streams}
-        fingerprint, digest = ring_fingerprint(self.ring, self.streams, self.partitions), self._digest()
+        fingerprint, digest = ring_fingerprint(self.ring, self.streams, self.partitions), ship.digest
         rows = self._packed(labels)
         for level in range(1, self.ring.levels + 1):
             plan = LevelPlan(f"level {level} {digest}", level, ship, patience, labels, fingerprint)
@@ -61,9 +61,6 @@ class RingCompiler:
         rows = rows.observe(OBSERVATION, *ring_observed(self.ring.streams, self.ring.levels))
         return rows.where(F.col("level") == ANSWERS).select("source", "rows", "chunk")
 
-    def _digest(self) -> str:
-        return hashlib.sha256(repr(self.ring).encode()).hexdigest()[:16]
-
     def _packed(self, labels: tuple[int, ...]) -> DataFrame:
         parts: list[DataFrame] = []
         direct: list[tuple[int, Stream, tuple[Feed, ...]]] = []
@@ -72,8 +69,9 @@ class RingCompiler:
             if stream.name in self.files and all(_is_bare(stream, feed) for feed in feeds):
                 direct.append((number, stream, feeds))
                 continue
-            pack = RingPack(stream.name, feeds, labels, _columns(feeds))
-            parts.append(self._projected(stream, feeds).mapInArrow(pack, RING_SCHEMA))
+            projected, given = self._projected(stream, feeds)
+            pack = RingPack(stream.name, feeds, labels, _columns(feeds), given)
+            parts.append(projected.mapInArrow(pack, RING_SCHEMA))
         if direct:
             parts.append(self._packed_files(direct, labels))
         if self.control is not None:
@@ -93,24 +91,27 @@ class RingCompiler:
                 else FileColumn(TS, stream.event_time, types[stream.event_time], is_time=True)
                 for name in _columns(feeds)
             )
-            packs[number] = (RingPack(stream.name, feeds, labels, _columns(feeds)), columns)
+            names = _columns(feeds)
+            packs[number] = (RingPack(stream.name, feeds, labels, names, names), columns)
             frame = self.files[stream.name].withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
         return united.mapInArrow(PackFiles(packs, may_be_late=False), RING_SCHEMA)
 
-    def _projected(self, stream: Stream, feeds: tuple[Feed, ...]) -> DataFrame:
-        """A stream as the columns its feeds hold."""
+    def _projected(self, stream: Stream, feeds: tuple[Feed, ...]) -> tuple[DataFrame, tuple[str, ...]]:
+        """A stream as the columns its feeds hold, and the names they have here."""
         name = quote_name(stream.name)
-        selected = {TS: event_microseconds(stream, stream.name)}
+        texts = {TS: event_microseconds(stream, stream.name)}
         for key in (key for feed in feeds for key in feed.keys):
-            selected[key.name] = key.sql if key.type is None else f"CAST({key.sql} AS {key.type})"
+            texts[key.name] = key.sql if key.type is None else f"CAST({key.sql} AS {key.type})"
         for column in (column for feed in feeds for column in feed.columns):
-            selected.setdefault(column, f"{name}.{quote_name(column)}")
+            texts.setdefault(column, f"{name}.{quote_name(column)}")
+        given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(_columns(feeds))}
+        selected = [f"{texts[column]} AS {safe}" for column, safe in given.items()]
         if self._tells_time:
-            selected[NOW] = _NOW
+            selected.append(f"{_NOW} AS {NOW}")
         source = self.sources[stream.name].alias(stream.name)
-        return source.selectExpr(*(f"{text} AS {quote_name(n)}" for n, text in selected.items()))
+        return source.selectExpr(*selected), tuple(given.values())
 
     @property
     def _tells_time(self) -> bool:

@@ -39,7 +39,7 @@ def ring_frame(blobs: DataFrame, answers: RingAnswers) -> DataFrame:
         UnpackReady(answers.ship, everyone, as_json=True),
         frozenset(ready),
         tuple((shape, unpack) for shape, (unpack, _) in parts),
-        tuple(to_arrow_type(_opened(schema)) for _, (_, schema) in parts),
+        tuple(to_arrow_type(_opened(schema), timezone="UTC") for _, (_, schema) in parts),
     )
     fields = [
         StructField(_NAME, StringType(), False),

@@ -19,8 +19,8 @@ from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.progress import Progress, parse_progress
 from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers, column_types
 from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_ship import ship_ring
 from watersmeet.spark.ring_sinks import check_sink, takes_json, write_batch
-from watersmeet.spark.ring_stage import RingShip
 from watersmeet.spark.sinks import CONSOLE, spark_interval
 
 TAILED = 10_000  # answers of a batch, at most, for who looks on
@@ -60,7 +60,7 @@ class RingJob:
         compiler = RingCompiler(
             self.spark, self.ring, streams, self.sources, self.partitions, files=self.files
         )
-        ship = RingShip(self.spark.sparkContext.broadcast(self.ring))
+        ship = ship_ring(self.spark, self.ring)
         answers = RingAnswers(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:

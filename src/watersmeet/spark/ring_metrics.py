@@ -78,15 +78,15 @@ class RingMetrics:
         for stream, late in counts.late.items():
             self._values[f"late_{stream}"] += late
         self._values |= {
-            "answers": counts.answers,
+            "answers": sum(counts.answers.values()),
             "probes": counts.probes,
-            "state_rows": bucket.state_rows,
-            "state_bytes": bucket.state_bytes,
+            "state_rows": sum(bucket.state_rows.values()),
+            "state_bytes": sum(bucket.state_bytes.values()),
             "memory_bytes": bucket.used_bytes,
             "arrived_bytes": sum(len(row.chunk) for row in rows),
-            "combinations": counts.made,
+            "combinations": counts.results,
             "stored": counts.stored,
-            f"state_rows_level_{level}": bucket.state_rows,
-            f"combinations_level_{level}": counts.made,
+            f"state_rows_level_{level}": sum(bucket.state_rows.values()),
+            f"combinations_level_{level}": counts.results,
             WATERMARK_US: min(after.values(), default=BEGINNING),
         }

@@ -28,6 +28,7 @@ class RingPack:
     feeds: tuple[Feed, ...]
     labels: tuple[int, ...]
     columns: tuple[str, ...] = (TS,)  # of all feeds
+    given: tuple[str, ...] = (TS,)  # their names in the rows to pack
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []
@@ -43,7 +44,7 @@ class RingPack:
                 max_ts = max(max_ts, seen)
             undated += int(times.null_count)
             dated = batch.filter(times.is_valid()) if times.null_count else batch
-            gathered.append(dated.select(list(self.columns)))
+            gathered.append(dated.select(list(self.given)).rename_columns(list(self.columns)))
             rows += int(batch.num_rows)
             nbytes += int(gathered[-1].nbytes)
             if rows >= CHUNK_ROWS or nbytes >= CHUNK_BYTES:

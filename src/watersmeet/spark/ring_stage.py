@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import Broadcast
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import (
@@ -29,6 +28,7 @@ from watersmeet.kernel import (
 )
 from watersmeet.query.ring import Ring, Shape
 from watersmeet.spark.ring_metrics import RingMetrics
+from watersmeet.spark.ring_ship import RingShip
 from watersmeet.spark.ring_wire import (
     ANSWERS,
     BOUNDS,
@@ -45,17 +45,6 @@ from watersmeet.spark.wire import UNKNOWN, decode, encode
 
 ROWS_PER_FRAME = 512  # every frame handed to Spark costs about as much as thousands of answers
 BYTES_PER_FRAME = 16 << 20
-
-
-@dataclass(frozen=True)
-class RingShip:
-    """A ring on its way to the workers: broadcast, since it may hold thousands of queries."""
-
-    broadcast: Broadcast[Ring]
-
-    @property
-    def ring(self) -> Ring:
-        return self.broadcast.value
 
 
 @dataclass(frozen=True)
