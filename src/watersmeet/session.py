@@ -122,7 +122,7 @@ class Session:
         """
         plan = self._plan(bind_query(text, self._streams.values()), statistics)
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
-        place = None if checkpoint is None else _absolute(checkpoint)
+        place = None if checkpoint is None else absolute_checkpoint(checkpoint)
         return Compiler(self.spark, plan, self._sources, limit=limit, checkpoint=place).answers()
 
     def queries(
@@ -188,7 +188,7 @@ class Session:
         What fills its sinks of dead letters, if it names any, is started as well: `dead_letters`.
         """
         path = Path(file)
-        root = _absolute(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
+        root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         pipeline = self.read(path, root)
         if not pipeline.queries:
             raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
@@ -198,7 +198,7 @@ class Session:
             how = replace(how, limit=session_limit(self.spark))
 
         def read_sources(smaller: int = 1) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-            return self._read_sources(pipeline, path.parent, how.limit, smaller)
+            return self.read_sources(pipeline, path.parent, how.limit, smaller)
 
         sources, files = read_sources()
         letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
@@ -225,8 +225,8 @@ class Session:
         self.dead_letters = letters
         return jobs
 
-    def _read_sources(
-        self, pipeline: Pipeline, base: Path, limit: StateLimit | None, smaller: int
+    def read_sources(
+        self, pipeline: Pipeline, base: Path, limit: StateLimit | None = None, smaller: int = 1
     ) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
         """The streams, and names of files for those read directly; under a limit, in batches that fit it."""
         streams = pipeline.streams
@@ -298,7 +298,7 @@ def default_checkpoint(file: Path) -> Path:
     return file.parent.absolute() / ".watersmeet" / file.stem
 
 
-def _absolute(checkpoint: Path | str) -> str:
+def absolute_checkpoint(checkpoint: Path | str) -> str:
     """A checkpoint's folder, the same wherever the process goes; a URL stays as it is."""
     text = str(checkpoint)
     return text if is_remote(text) or text.startswith("file:") else str(Path(text).absolute())

@@ -18,7 +18,9 @@ from watersmeet.cli.demo import demo_command
 from watersmeet.cli.explain import explain_command
 from watersmeet.cli.lab import lab_commands
 from watersmeet.cli.messages import tell_error
+from watersmeet.cli.queries import drop_command, list_command, submit_command, tail_command
 from watersmeet.cli.run import run_command
+from watersmeet.cli.serve import serve_command
 from watersmeet.cli.size import size_command
 from watersmeet.errors import WatersmeetError
 
@@ -31,6 +33,11 @@ app = typer.Typer(
 )
 
 app.command("run")(run_command)
+app.command("serve")(serve_command)
+app.command("submit")(submit_command)
+app.command("drop")(drop_command)
+app.command("list")(list_command)
+app.command("tail")(tail_command)
 app.command("explain")(explain_command)
 app.command("analyze")(analyze_command)
 app.command("size")(size_command)

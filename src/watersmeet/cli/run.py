@@ -99,7 +99,7 @@ def run_pipeline(request: Request) -> int:
     log = open_log(request)
     try:
         with ExitStack() as stack:
-            with _tables_aside(request.as_json), waiting("starting Spark"):
+            with tables_aside(request.as_json), waiting("starting Spark"):
                 session = stack.enter_context(spark_session(request.master, settings, log))
             return Run(request, session, statistics, log).follow()
     except KeyboardInterrupt:
@@ -207,7 +207,7 @@ def explained(error: Exception) -> WatersmeetError:
 
 
 @contextmanager
-def _tables_aside(wanted: bool) -> Iterator[None]:
+def tables_aside(wanted: bool) -> Iterator[None]:
     """While open, a JVM started here prints answers on standard error, away from the JSON on the output."""
     if not wanted:
         yield

@@ -39,6 +39,13 @@ class Folder:
             return any(local.glob(pattern))
         return bool(self._remote(lambda files, path: len(files.globStatus(path) or ()), pattern))
 
+    def names(self, pattern: str) -> list[str]:
+        """The names, without their folders, of what matches a pattern."""
+        if (local := self._local) is not None:
+            return [path.name for path in local.glob(pattern)]
+        found = self._remote(lambda files, path: files.globStatus(path) or (), pattern)
+        return [str(status.getPath().getName()) for status in found]
+
     def read(self, name: str) -> str | None:
         """The text of a file, or None if there is none."""
         if (local := self._local) is not None:

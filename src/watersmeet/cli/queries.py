@@ -1,0 +1,192 @@
+"""`watersmeet submit`, `drop`, `list` and `tail`: the queries of a ring that is served. None needs Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from watersmeet.cli.messages import tell, waiting
+from watersmeet.errors import ConfigurationError
+from watersmeet.registry.folder import RingFolder
+from watersmeet.registry.listing import list_queries
+from watersmeet.registry.names import check_name, name_statements, refuse_unknown
+from watersmeet.registry.record import RECORD, RingRecord, require_record
+from watersmeet.registry.requests import Drop, Request, Submit, await_reply, send
+from watersmeet.registry.tails import TOUCH_S, Tail
+from watersmeet.session import read_text
+from watersmeet.sql import bind_select, parse_statements
+from watersmeet.sql.refuse import Source
+from watersmeet.sql.split import split_statements
+
+POLL_S = 0.1
+
+Folder = Annotated[Path, typer.Argument(help="The ring's folder.", metavar="DIR")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Leave the request for the server, this one or the next.")
+]
+
+
+def submit_command(
+    folder: Folder,
+    name: Annotated[
+        str | None, typer.Argument(help="What to call the query.", metavar="[NAME]", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="A file with one statement.", metavar="[FILE.sql]")
+    ] = None,
+    execute: Annotated[
+        str | None, typer.Option("--execute", "-e", help="The statement itself.", metavar="SQL")
+    ] = None,
+    many: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of many statements, named by comments (-- name: x) or NAME-1, NAME-2, ...",
+            metavar="FILE.sql",
+        ),
+    ] = None,
+    no_wait: NoWait = False,
+) -> None:
+    """Add queries to a ring; each sees tuples from then on."""
+    ring = RingFolder(folder)
+    record = require_record(ring)
+    if [file, execute, many].count(None) != 2:
+        raise ConfigurationError(
+            "say what to submit, once: NAME FILE.sql, NAME -e 'SELECT ...' or --many FILE.sql"
+        )
+    if many is not None:
+        queries = _read_many(record, many, name)
+    else:
+        if name is None:
+            raise ConfigurationError("a query needs a name: watersmeet submit DIR NAME ...")
+        text = execute if execute is not None else read_text(_given(file))
+        queries = {check_name(name): _read_one(record, Source(text, "" if file is None else str(file)))}
+    batch = _ask(ring, Submit(tuple(queries.items())), no_wait)
+    if batch is not None:
+        typer.echo(f"{_named(list(queries))} from batch {batch} on")
+
+
+def drop_command(
+    folder: Folder,
+    names: Annotated[list[str], typer.Argument(help="The queries to take away.", metavar="NAME...")],
+    no_wait: NoWait = False,
+) -> None:
+    """Take queries away from a ring; what only they needed goes with them."""
+    ring = RingFolder(folder)
+    require_record(ring)
+    unique = tuple(dict.fromkeys(names))
+    batch = _ask(ring, Drop(unique), no_wait)
+    if batch is not None:
+        typer.echo(f"{_named(list(unique))} until batch {batch}")
+
+
+def list_command(
+    folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="The list as JSON.")] = False
+) -> None:
+    """Show the queries of a ring."""
+    listing = list_queries(RingFolder(folder))
+    typer.echo(listing.to_json() if as_json else listing.pretty())
+
+
+def tail_command(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The query.", metavar="NAME")],
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many answers.", show_default=False)
+    ] = None,
+) -> None:
+    """Print the answers of a query as they come, one JSON object a line, until Ctrl-C."""
+    ring = RingFolder(folder)
+    record = require_record(ring)
+    if name not in record.staying:
+        raise refuse_unknown(name, record.staying)
+    if not ring.is_served():
+        tell(f"no server runs on {ring.path}: answers come when one does")
+    tail = Tail(ring, name)
+    tail.open()
+    left = count
+    try:
+        while left is None or left > 0:
+            answers = tail.read()[:left]
+            for answer in answers:
+                print(answer)
+            if answers:
+                print(end="", flush=True)
+            left = None if left is None else left - len(answers)
+            if not answers:
+                _stay(ring, tail)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    finally:
+        tail.close()
+
+
+def _stay(ring: RingFolder, tail: Tail) -> None:
+    """Goes on waiting, unless the query was dropped."""
+    tail.want()
+    age = ring.age_s(RECORD)
+    if age is not None and age < 2 * TOUCH_S and tail.name not in require_record(ring).staying:
+        tell(f"query {tail.name} was dropped")
+        raise typer.Exit(0)
+    time.sleep(POLL_S)
+
+
+def _ask(ring: RingFolder, request: Request, no_wait: bool) -> int | None:
+    """Sends a request; the batch from which it holds, None if nobody waits for that."""
+    request_id = send(ring, request)
+    if no_wait:
+        served = "the server takes it" if ring.is_served() else "no server runs; the next one takes it"
+        tell(f"the request waits in {ring.path}: {served}")
+        return None
+    try:
+        with waiting("waiting for the server"):
+            reply = await_reply(ring, request_id)
+    except KeyboardInterrupt:
+        tell(f"the request waits in {ring.path}; see watersmeet list {ring.path}")
+        raise typer.Exit(130) from None
+    if reply.refusal is not None:
+        raise ConfigurationError(reply.refusal)
+    return reply.batch
+
+
+def _given(file: Path | None) -> Path:
+    assert file is not None
+    return file
+
+
+def _read_one(record: RingRecord, source: Source) -> str:
+    """The one statement of a text, known to fit the ring's streams."""
+    _bind_all(record, source)
+    written = split_statements(source)
+    if len(written) != 1:
+        raise source.refuse(
+            "one statement at a time", written[1].place, "Submit several with --many FILE.sql."
+        )
+    return written[0].text
+
+
+def _read_many(record: RingRecord, file: Path, name: str | None) -> dict[str, str]:
+    source = Source(read_text(file), str(file))
+    _bind_all(record, source)
+    start = f"{name if name is not None else file.stem}-"
+    return {n: each.text for n, each in name_statements(source, split_statements(source), start).items()}
+
+
+def _bind_all(record: RingRecord, source: Source) -> None:
+    """Refuses here what the server would refuse too, with the places in the file as it is."""
+    for statement in split_statements(source):
+        if statement.declares:
+            raise source.refuse(
+                "a ring's streams and sinks are declared when it is made",
+                statement.place,
+                "Submit SELECT, or INSERT INTO one of its sinks.",
+            )
+    catalog = {stream.name: stream for stream in record.pipeline.streams}
+    for select in parse_statements(source.text, source.file).selects:
+        bind_select(select, catalog, record.pipeline.sinks)
+
+
+def _named(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} queries"

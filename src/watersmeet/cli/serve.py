@@ -1,0 +1,227 @@
+"""`watersmeet serve`: a ring of queries over the streams of a pipeline, which come and go while it runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from watersmeet.cli.log_file import open_log, trim_log
+from watersmeet.cli.messages import tell, tell_error, waiting
+from watersmeet.cli.reading import connectors_of, parse_settings, spark_session
+from watersmeet.cli.request import DEFAULT_MASTER, Request
+from watersmeet.cli.run import explained, tables_aside
+from watersmeet.cli.stopping import catch_stop
+from watersmeet.display import Display, open_display
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.plan.statistics import Statistics
+from watersmeet.query import Connector
+from watersmeet.registry.changes import Judge
+from watersmeet.registry.folder import RingFolder
+from watersmeet.registry.record import RingRecord
+from watersmeet.registry.status import await_end_of_last
+from watersmeet.registry.tails import Tails
+from watersmeet.serve.engine import AnswerCheck, SparkEngine
+from watersmeet.serve.make_ring import Asked, find_ring, make_ring
+from watersmeet.serve.server import Change, Server
+from watersmeet.session import Session, statistics_beside
+from watersmeet.spark.batch_log import newest_batch
+from watersmeet.spark.environment import PARTITIONS
+from watersmeet.spark.folder import Folder
+from watersmeet.spark.inferred_columns import InferredColumns
+from watersmeet.spark.job import RunOptions
+from watersmeet.spark.packages import add_packages
+from watersmeet.spark.progress import Progress
+from watersmeet.spark.ring_check import SparkCheck
+
+NAMED = 5  # queries of a change that are named one by one
+
+
+def serve_command(
+    folder: Annotated[Path, typer.Argument(help="The ring's folder.", metavar="DIR")],
+    streams: Annotated[
+        Path | None,
+        typer.Option(help="The first time: the pipeline file of its streams and sinks.", metavar="FILE.sql"),
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="The first time: how many joins may follow each other [default: 3].")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="The first time: where to keep state [default: in DIR].", metavar="PLACE"),
+    ] = None,
+    trigger: Annotated[
+        str | None, typer.Option(help="Start a batch this often, such as 1s.", metavar="DURATION")
+    ] = None,
+    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Where Spark's own messages go [default: in DIR].", metavar="LOG"),
+    ] = None,
+) -> None:
+    """Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR."""
+    asked = Asked(streams, levels, checkpoint)
+    request = ServeRequest(RingFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log)
+    raise typer.Exit(serve_ring(request))
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """What the command line asked for."""
+
+    folder: RingFolder
+    asked: Asked
+    trigger: str | None = None
+    master: str = DEFAULT_MASTER
+    conf: tuple[str, ...] = ()
+    as_json: bool = False
+    log: Path | None = None
+
+    @property
+    def as_run(self) -> Request:
+        """What `watersmeet run` would have been asked for, as far as they have things in common."""
+        place = self.folder.path / "server"
+        return Request(place, trigger=self.trigger, checkpoint=str(place), log=self.log)
+
+    def command(self) -> str:
+        """The command that goes on with the ring."""
+        words = ["watersmeet", "serve", str(self.folder.path)]
+        words += ["--trigger", self.trigger] if self.trigger is not None else []
+        words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
+        words += [word for setting in self.conf for word in ("--conf", setting)]
+        words += ["--log", str(self.log)] if self.log is not None else []
+        return shlex.join([*words, *(["--json"] if self.as_json else [])])
+
+
+def serve_ring(request: ServeRequest) -> int:
+    """Serves until a stop is asked for or the ring fails; the exit code."""
+    options = request.as_run.options()
+    settings = parse_settings(request.conf)
+    record = find_ring(request.folder, request.asked)
+    with request.folder.serving():
+        record = find_ring(request.folder, request.asked)  # another server may have made it just now
+        settings = add_packages(settings, _connectors(record, request.asked))
+        log = open_log(request.as_run)
+        await_end_of_last(request.folder)
+        try:
+            with ExitStack() as stack:
+                with tables_aside(request.as_json), waiting("starting Spark"):
+                    session = stack.enter_context(spark_session(request.master, settings, log))
+                return ServeRun(request, session, options, log).follow(record)
+        except KeyboardInterrupt:
+            tell(f"left at once; to resume:\n  {request.command()}")
+            return 130
+
+
+def _connectors(record: RingRecord | None, asked: Asked) -> tuple[Connector, ...]:
+    if record is None:
+        assert asked.streams is not None
+        return connectors_of(asked.streams)
+    declared = record.pipeline
+    sources = (stream.source for stream in declared.streams)
+    return (*(each for each in sources if each is not None), *(sink.connector for sink in declared.sinks))
+
+
+@dataclass
+class ServeRun:
+    """A ring while it is served."""
+
+    request: ServeRequest
+    session: Session
+    options: RunOptions
+    log: Path
+
+    def follow(self, record: RingRecord | None) -> int:
+        """Serves until a stop is asked for or the ring fails; the exit code."""
+        with catch_stop() as stop:
+            try:
+                check = AnswerCheck(SparkCheck(self.session.spark))
+                found = record or self._make(Judge(check, self._statistics(self.request.asked.streams)))
+                engine = SparkEngine(self.session, found, Tails(self.request.folder), self.options)
+                judge = Judge(check, self._statistics(Path(found.file)))
+                with self._display() as display, engine.dead_letters():
+                    self._server(found, engine, judge, display).serve(until=lambda: bool(stop))
+            except Exception as error:
+                return self._tell_failure(explained(error))
+            if not stop:
+                return self._tell_failure(ConfigurationError("the Spark query has ended by itself"))
+            self._tell_stop()
+            return stop.exit_code
+
+    def _server(self, record: RingRecord, engine: SparkEngine, judge: Judge, display: Display) -> Server:
+        def show(progress: Progress) -> None:
+            display.show(progress)
+            trim_log(self.log)
+
+        queries = sorted(record.staying)
+        self._tell_event("start", ring=record.id, queries=queries, checkpoint=record.checkpoint)
+        if not queries:
+            tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
+        return Server(self.request.folder, record, engine, judge, show, self._tell_change, self._tell_refusal)
+
+    def _make(self, judge: Judge) -> RingRecord:
+        spark = self.session.spark
+        asked = self.request.asked
+        assert asked.streams is not None
+        infer = InferredColumns(spark, asked.streams.parent)
+        partitions = int(spark.conf.get(PARTITIONS) or 1)
+        record = make_ring(
+            self.request.folder, asked, partitions, infer, judge, lambda at: newest_batch(Folder(spark, at))
+        )
+        for stream, columns in infer.fresh.items():
+            named = ", ".join(column.pretty() for column in columns)
+            self._tell_event("inferred", stream=stream, columns=named)
+            tell(f"stream {stream} has, by what is there now, the columns: {named}")
+        return record
+
+    def _statistics(self, file: Path | None) -> Statistics | None:
+        return None if file is None else statistics_beside(file)
+
+    @contextmanager
+    def _display(self) -> Iterator[Display]:
+        # Lines, and beside the answers that are printed: queries that print may come at any time.
+        console = Console(stderr=not self.request.as_json)
+        with open_display(console, as_json=self.request.as_json, as_lines=True) as display:
+            yield display
+
+    def _tell_change(self, change: Change) -> None:
+        self._tell_event("change", added=list(change.added), dropped=list(change.dropped), batch=change.batch)
+        parts = [
+            f"{sign} {_named(names)}" for sign, names in (("+", change.added), ("-", change.dropped)) if names
+        ]
+        tell(f"from batch {change.batch} on: {', '.join(parts)}")
+
+    def _tell_refusal(self, refusal: str) -> None:
+        self._tell_event("refused", message=refusal)
+        tell(f"refused: {refusal}")
+
+    def _tell_failure(self, error: WatersmeetError) -> int:
+        self._tell_event("failed", message=str(error), log=str(self.log))
+        tell_error(f"{error}\nSpark's own messages are in {self.log}")
+        return 2 if isinstance(error, ConfigurationError) else 1
+
+    def _tell_stop(self) -> None:
+        self._tell_event("stopped", resume=self.request.command())
+        tell(
+            "stopped; a batch that was under way is done again on resume, and nothing is lost or repeated. "
+            f"To resume:\n  {self.request.command()}"
+        )
+
+    def _tell_event(self, event: str, **facts: Any) -> None:
+        if self.request.as_json:
+            print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return " ".join(names) if len(names) <= NAMED else f"{len(names)} queries"

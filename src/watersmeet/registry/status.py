@@ -1,0 +1,84 @@
+"""What a server tells of itself beside its replies: that it lives, how far it is, what its queries gave."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from watersmeet.registry.folder import RingFolder
+
+STATUS = "status.json"
+ANSWERS = "answers.json"
+
+
+@dataclass(frozen=True)
+class Status:
+    """`status.json`. `failure` is what made the last run end, if it failed."""
+
+    pid: int = field(default_factory=os.getpid)
+    jvm: int | None = None  # the process of Spark, which outlives a killed server for a moment
+    heartbeat: float = field(default_factory=time.time)
+    progress: Mapping[str, Any] | None = None
+    failure: str | None = None
+
+    def write(self, folder: RingFolder) -> None:
+        folder.write(STATUS, json.dumps(asdict(replace(self, heartbeat=time.time()))))
+
+
+def read_status(folder: RingFolder) -> Status | None:
+    """What the server last told, or None: nothing depends on it, so what cannot be read is not there."""
+    try:
+        return Status(**json.loads(folder.read(STATUS) or ""))
+    except (ValueError, TypeError):
+        return None
+
+
+@dataclass(frozen=True)
+class AnswerCounts:
+    """`answers.json`: how many answers each query has given, by number, up to a batch."""
+
+    batch: int = -1
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    def after(self, batch: int, counts: Mapping[int, int]) -> AnswerCounts:
+        """With those of a batch; one that is done again is not counted again."""
+        if batch <= self.batch:
+            return self
+        numbers = self.counts.keys() | counts.keys()
+        return AnswerCounts(batch, {n: self.counts.get(n, 0) + counts.get(n, 0) for n in numbers})
+
+    def only(self, numbers: set[int]) -> AnswerCounts:
+        """Without queries that are gone."""
+        return replace(self, counts={n: count for n, count in self.counts.items() if n in numbers})
+
+    def write(self, folder: RingFolder) -> None:
+        folder.write(ANSWERS, json.dumps({"batch": self.batch, "counts": dict(self.counts)}))
+
+
+def read_counts(folder: RingFolder) -> AnswerCounts:
+    """The counts of a folder; none where nothing was counted."""
+    try:
+        fields = json.loads(folder.read(ANSWERS) or "")
+        return AnswerCounts(fields["batch"], {int(n): count for n, count in fields["counts"].items()})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return AnswerCounts()
+
+
+def await_end_of_last(folder: RingFolder, patience_s: float = 15.0) -> None:
+    """Waits for the Spark of a server that was killed to end: it must not meet the next one."""
+    status = read_status(folder)
+    deadline = time.monotonic() + patience_s
+    while status and status.jvm and _lives(status.jvm) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:  # gone, or another user's: the number was given again
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""What runs a ring: Spark, through the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from watersmeet.query import Column, Query
+from watersmeet.query.ring import Ending
+from watersmeet.registry.changes import Standing
+from watersmeet.registry.record import RingRecord
+from watersmeet.registry.sink_fit import bare_columns
+from watersmeet.registry.tails import Tails
+from watersmeet.session import Session
+from watersmeet.spark.batch_log import committed_batch, newest_batch
+from watersmeet.spark.dead_letters import DeadLetters, plan_dead_letters
+from watersmeet.spark.environment import PARTITIONS
+from watersmeet.spark.folder import Folder
+from watersmeet.spark.job import RunOptions
+from watersmeet.spark.progress import Progress
+from watersmeet.spark.ring_check import SparkCheck
+from watersmeet.spark.ring_job import RingJob
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Runs the rings of one record in a session."""
+
+    session: Session
+    record: RingRecord
+    tails: Tails
+    options: RunOptions
+    letters: list[DeadLetters] = field(default_factory=list)
+
+    @property
+    def process(self) -> int | None:
+        gateway: Any = self.session.spark.sparkContext._gateway
+        started = getattr(gateway, "proc", None)
+        return None if started is None else int(started.pid)
+
+    def job(self, standing: Standing, before: Progress | None) -> RingJob:
+        """The streaming query of a ring as it stands."""
+        record = self.record
+        sources, files = self._sources
+        # The state is cut by the partitions of the first start, whatever the session has now.
+        self.session.spark.conf.set(PARTITIONS, str(record.partitions))
+        return RingJob(
+            self.session.spark,
+            standing.ring,
+            standing.bound,
+            record.pipeline,
+            sources,
+            files,
+            record.checkpoint,
+            self._base,
+            record.id,
+            record.partitions,
+            self.options,
+            on_answers=self.tails.append,
+            tailed=self.tails.wanted,
+            progress=before,
+        )
+
+    @contextmanager
+    def dead_letters(self) -> Iterator[None]:
+        """While open, malformed messages go where the pipeline wants them, whatever the queries are."""
+        record = self.record
+        planned = plan_dead_letters(
+            self.session.spark, record.pipeline, record.checkpoint, self._base, self.options
+        )
+        try:
+            for letters in planned:
+                letters.start()
+                self.letters.append(letters)
+            yield
+        finally:
+            for letters in self.letters:
+                letters.stop()
+
+    def look_after(self) -> None:
+        for letters in self.letters:
+            letters.poll()
+
+    def newest(self) -> int:
+        return newest_batch(self._checkpoint)
+
+    def committed(self) -> int:
+        return committed_batch(self._checkpoint)
+
+    @property
+    def _checkpoint(self) -> Folder:
+        return Folder(self.session.spark, self.record.checkpoint)
+
+    @property
+    def _base(self) -> Path:
+        return Path(self.record.file).parent
+
+    @cached_property
+    def _sources(self) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
+        return self.session.read_sources(self.record.pipeline, self._base)
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """Tells the columns of a query's answers, asking Spark only where the query leaves something to it."""
+
+    spark: SparkCheck
+
+    def __call__(self, query: Query, ending: Ending) -> Sequence[Column]:
+        attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
+        found = bare_columns(query)
+        if found is None or ending.conditions or not all(each.expr.is_column for each in attributes):
+            return self.spark.answer_columns(query, ending)
+        return found
