@@ -1,4 +1,4 @@
-"""Which of its two ways of routing the engine takes for a query, and why."""
+"""Which way of routing the engine takes for a query, and why."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
 from watersmeet.query.ring import Ring
 
-ROUTINGS = ("shares", "pipeline")
+ROUTINGS = ("shares", "pipeline", "native")
 
 
 @dataclass(frozen=True)
 class ChosenRouting:
-    """A pipeline to run, or None for shares, with the reason."""
+    """A pipeline to run, Spark's own joins, or neither for shares, with the reason."""
 
     pipeline: Ring | None
     reason: str
+    is_native: bool = False
 
 
 def decide_routing(
@@ -33,7 +34,7 @@ def decide_routing(
     if wanted not in ROUTINGS:
         raise ConfigurationError(f"no routing '{wanted}': choose one of {', '.join(ROUTINGS)}")
     pipeline = plan_pipeline(query, statistics=statistics) if wanted == "pipeline" else None
-    return ChosenRouting(pipeline, "asked for")
+    return ChosenRouting(pipeline, "asked for", wanted == "native")
 
 
 def _by_cost(query: Query, statistics: Statistics, partitions: int) -> ChosenRouting:

@@ -34,9 +34,12 @@ class PhysicalPlan:
     hot_values: tuple[HotClassPlan, ...] = ()
     pipeline: Ring | None = None
     reason: str = ""  # why it is routed so
+    is_native: bool = False  # whether Spark's own joins run it
 
     @property
-    def routing(self) -> Literal["shares", "pipeline"]:
+    def routing(self) -> Literal["shares", "pipeline", "native"]:
+        if self.is_native:
+            return "native"
         return "shares" if self.pipeline is None else "pipeline"
 
     @property
@@ -49,7 +52,9 @@ class PhysicalPlan:
             # Under a ROWS window all columns are kept: they order the tuples of one instant.
             kept = [c.pretty() for c in item.stream.columns if c.name in read or item.window.counts_rows]
             lines.append(f"columns of {item.alias}: {', '.join(kept)}")
-        if self.pipeline is None:
+        if self.is_native:
+            lines.append("joins of Spark's own")
+        elif self.pipeline is None:
             lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
         return "\n".join([*lines, *self._pipeline_lines()])
 
@@ -64,6 +69,8 @@ class PhysicalPlan:
             held = f", sampled every {format_duration(self.query.aggregate.emit_every_us)}"
         elif self.query.distinct:
             held = ", held until the watermark is past them"
+        if self.is_native:
+            return ("cascade of Spark's own joins, in FROM order",)
         if self.pipeline is None:
             inputs, buckets = len(self.query.inputs), self.shares.buckets_used
             stages.append(f"join   {inputs} inputs in {buckets} buckets{held}")
@@ -100,6 +107,8 @@ class PhysicalPlan:
         return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text)
 
     def _routing(self) -> str:
+        if self.is_native:
+            return "native: a cascade of Spark's own joins"
         if self.pipeline is None:
             return self.shares.pretty()
         levels = len({join.level for join in self.pipeline.joins})
@@ -163,7 +172,7 @@ def plan_physical(
 ) -> PhysicalPlan:
     """The plan for this many shuffle partitions; default statistics where none are known.
 
-    `routing` is shares or pipeline; None takes the one that costs less.
+    `routing` is shares, pipeline or native; None takes shares or a pipeline, whichever costs less.
     """
     if query.joins_delayed and (query.distinct or query.aggregate):
         what = "aggregates" if query.aggregate else "SELECT DISTINCT"
@@ -177,7 +186,9 @@ def plan_physical(
     chosen = decide_routing(query, known, partitions, routing)
     hot = plan_hot_values(query, shares, known) if chosen.pipeline is None else ()
     probing = plan_probing(query, known)
-    return PhysicalPlan(query, shares, partitions, probing, hot, chosen.pipeline, chosen.reason)
+    return PhysicalPlan(
+        query, shares, partitions, probing, hot, chosen.pipeline, chosen.reason, chosen.is_native
+    )
 
 
 def _indent(text: str) -> str:
