@@ -59,12 +59,12 @@ class DhtJoinPlan:
 
 
 @dataclass(frozen=True)
-class _Tree:
+class JoinTree:
     """A join of a set of inputs (a bit mask) under one class; the inputs of its MJoin, and what was sent."""
 
     mask: int
     cls: int
-    inputs: tuple[int | _Tree, ...]  # a base input by its place, or the tree of a partial result
+    inputs: tuple[int | JoinTree, ...]  # a base input by its place, or the tree of a partial result
     cost: float
 
 
@@ -76,7 +76,15 @@ def plan_dhtjoin(query: Query, statistics: Statistics, *, search: Search | None 
 def optimize_dhtjoin(
     graph: JoinGraph, rates: RateModel, *, search: Search | None = None, counted: Counted = "tuples"
 ) -> DhtJoinPlan:
-    """The bushy tree that sends the fewest partial results, counted in tuples or in bytes."""
+    """The plan of the bushy tree that sends the fewest partial results, counted in tuples or in bytes."""
+    tree, chosen = find_join_tree(graph, rates, search=search, counted=counted)
+    return DhtJoinPlan(_node(tree, graph, rates), tree.cost, chosen, f"{counted}/s")
+
+
+def find_join_tree(
+    graph: JoinGraph, rates: RateModel, *, search: Search | None = None, counted: Counted = "tuples"
+) -> tuple[JoinTree, Search]:
+    """The bushy tree that sends the fewest partial results, and how it was searched for."""
     count = len(graph.aliases)
     if count < 2:
         raise ConfigurationError("a join plan needs at least two inputs")
@@ -91,12 +99,12 @@ def optimize_dhtjoin(
     chosen: Search = search or ("exhaustive" if count <= EXHAUSTIVE_LIMIT else "greedy")
     price = rates.rate if counted == "tuples" else rates.bytes_per_s
     tree = _search_exhaustively(rates, price) if chosen == "exhaustive" else _grow_greedily(rates, price)
-    return DhtJoinPlan(_node(tree, graph, rates), tree.cost, chosen, f"{counted}/s")
+    return tree, chosen
 
 
-def _search_exhaustively(rates: RateModel, price: Price) -> _Tree:
+def _search_exhaustively(rates: RateModel, price: Price) -> JoinTree:
     """Dynamic programming: the cheapest tree of every connected set under every class that can top it."""
-    best: dict[int, dict[int, _Tree]] = {}
+    best: dict[int, dict[int, JoinTree]] = {}
     arrivals = {1 << n: _Arrival(0.0, {}) for n in range(len(rates.sources))}
     classes: dict[int, frozenset[int]] = {}
     for mask in range(1, rates.everything + 1):
@@ -147,9 +155,9 @@ def _shared(rates: RateModel, left: int, right: int) -> list[int]:
     ]
 
 
-def _join(price: Price, best: dict[int, dict[int, _Tree]], cls: int, left: int, right: int) -> _Tree:
+def _join(price: Price, best: dict[int, dict[int, JoinTree]], cls: int, left: int, right: int) -> JoinTree:
     """The cheapest join of two sets under a class: each half is there already, or its results are sent."""
-    inputs: list[int | _Tree] = []
+    inputs: list[int | JoinTree] = []
     cost = 0.0
     for half in (left, right):
         if half & (half - 1) == 0:
@@ -163,12 +171,12 @@ def _join(price: Price, best: dict[int, dict[int, _Tree]], cls: int, left: int, 
         else:
             inputs.append(sent)
             cost += sent.cost + price(half)
-    return _Tree(left | right, cls, tuple(inputs), cost)
+    return JoinTree(left | right, cls, tuple(inputs), cost)
 
 
-def _grow_greedily(rates: RateModel, price: Price) -> _Tree:
+def _grow_greedily(rates: RateModel, price: Price) -> JoinTree:
     """Join the two sets with the cheapest result until one is left, each time under the cheapest class."""
-    best: dict[int, dict[int, _Tree]] = {}
+    best: dict[int, dict[int, JoinTree]] = {}
     parts = [1 << n for n in range(len(rates.sources))]
     while len(parts) > 1:
         pairs = [
@@ -185,10 +193,10 @@ def _grow_greedily(rates: RateModel, price: Price) -> _Tree:
     return min(best[rates.everything].values(), key=lambda tree: tree.cost)
 
 
-def _node(tree: _Tree, graph: JoinGraph, rates: RateModel) -> MJoin:
+def _node(tree: JoinTree, graph: JoinGraph, rates: RateModel) -> MJoin:
     """A tree as plan nodes, inputs in FROM order."""
 
-    def first(child: int | _Tree) -> int:
+    def first(child: int | JoinTree) -> int:
         mask = 1 << child if isinstance(child, int) else child.mask
         return mask & -mask
 

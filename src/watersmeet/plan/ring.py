@@ -29,10 +29,10 @@ from watersmeet.plan.ring_rates import RingRates
 from watersmeet.plan.ring_slots import Slotted
 from watersmeet.plan.ring_tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.statistics import Statistics
-from watersmeet.query import Stream
+from watersmeet.query import Query, Stream
 from watersmeet.query.ring import Ring
 
-__all__ = ["MAX_STREAMS", "Registered", "plan_ring"]
+__all__ = ["MAX_STREAMS", "Registered", "plan_ring", "why_unfit"]
 
 MAX_STREAMS = 63  # the bits of `Ring.streams` in one number
 
@@ -51,7 +51,7 @@ def plan_ring(
     draft = RingDraft()
     endings = []
     for registered in sorted(queries, key=lambda each: (not trees.has(each.number), each.number)):
-        refuse_unfit(registered, ordered)
+        _refuse_unfit(registered, ordered)
         slotted = Slotted.of(registered.query)
         planting = Planting(slotted, rates.model(slotted), draft)
         tree = trees.replant(registered.number, planting, levels)
@@ -82,22 +82,28 @@ def _order_streams(streams: Sequence[Stream], kept: Ring | None) -> tuple[str, .
     return ordered
 
 
-def refuse_unfit(registered: Registered, streams: Container[str]) -> None:
+def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:
     """Refuse a query that does not run in a ring."""
-    query, name = registered.query, registered.name
-    by_itself = "run it as a query of its own"
+    reason = why_unfit(registered.query)
+    if reason is not None:
+        raise QueryError(
+            f"query {registered.name} does not run in a ring: {reason}. Run it as a query of its own"
+        )
+    for item in registered.query.inputs:
+        if item.stream.name not in streams:
+            raise QueryError(f"query {registered.name}: {item.stream.name} is no stream of the ring")
+
+
+def why_unfit(query: Query) -> str | None:
+    """What of a query a dataflow of joins over lives that are known at once cannot do, or None."""
     for item in query.inputs:
         if item.window.counts_rows:
-            raise QueryError(
-                f"query {name}: {item.pretty()} counts rows, which a ring does not: "
-                f"use a RANGE or TUMBLE window of time, or {by_itself}"
-            )
-        if item.stream.name not in streams:
-            raise QueryError(f"query {name} reads {item.stream.name}, which is no stream of the ring")
+            return f"{item.pretty()} counts rows, so when a tuple leaves is known only later"
     if query.aggregate is not None:
-        raise QueryError(f"query {name} has aggregates, which a ring does not compute: {by_itself}")
+        return "it has aggregates"
     if query.distinct:
-        raise QueryError(f"query {name} is SELECT DISTINCT, which a ring does not answer: {by_itself}")
+        return "it is SELECT DISTINCT"
     if not query.graph.is_connected:
         parts = "; ".join(", ".join(part) for part in query.graph.components())
-        raise QueryError(f"query {name} joins separate parts: {parts}. Join them on some attribute")
+        return f"nothing joins its parts: {parts}"
+    return None

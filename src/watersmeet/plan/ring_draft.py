@@ -107,7 +107,7 @@ class RingDraft:
     ) -> None:
         item = slotted.query.inputs[place]
         route = slotted.spread(place) if tree.cls is None else slotted.keys[tree.cls][place]
-        feed_name = f"{item.stream.name} by {route.name}"
+        feed_name = slotted.feed(place, route.name)
         feed = self._feeds.setdefault(feed_name, _FeedDraft(item.stream.name, route.name))
         feed.keys.setdefault(route.name, route)
         feed.levels.add(tree.level)

@@ -60,7 +60,9 @@ def _sort_conditions(slotted: Slotted) -> tuple[tuple[Test, ...], tuple[Expr, ..
 
     def resolve(alias: str, column: str) -> Side | None:
         declared = slotted.query.inputs[places[alias]].stream.column(column) if alias in places else None
-        return declared and (slotted.qualified(places[alias], declared.name), declared.type)
+        if declared is None:
+            return None
+        return slotted.qualified(places[alias], declared.name), declared.type
 
     tests: set[Test] = set()
     left = []

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from watersmeet.query import Attribute, AttributeClass, ColumnRef, Expr, Input, Query
 from watersmeet.query.expression import quote_name, quote_ref
@@ -32,18 +32,17 @@ class Slotted:
     query: Query
     slots: tuple[str, ...]
     keys: tuple[dict[int, KeyColumn], ...]  # for every class: what it compares of each input
+    has_own_feeds: bool = False  # whether each input is sent by itself, after its filters
 
     @staticmethod
     def of(query: Query) -> Slotted:
-        place = {item.alias: n for n, item in enumerate(query.inputs)}
-        keys = tuple(
-            {
-                place[side.alias]: key_column(query.inputs[place[side.alias]], side, cls)
-                for side in cls.attributes
-            }
-            for cls in query.graph.classes
-        )
+        keys = _key_columns(query)
         return Slotted(query, name_slots(query, keys), keys)
+
+    @staticmethod
+    def by_alias(query: Query) -> Slotted:
+        """The query alone, its inputs under their own aliases."""
+        return Slotted(query, query.graph.aliases, _key_columns(query), has_own_feeds=True)
 
     @cached_property
     def class_masks(self) -> tuple[int, ...]:
@@ -65,6 +64,11 @@ class Slotted:
     def qualified(self, place: int, column: str) -> str:
         return f"{self.slots[place]}.{column}"
 
+    def feed(self, place: int, route: str) -> str:
+        """The name of the feed of an input by an attribute."""
+        item = self.query.inputs[place]
+        return item.alias if self.has_own_feeds else f"{item.stream.name} by {route}"
+
     def spread(self, place: int) -> KeyColumn:
         """What an input that joins nothing is routed by: never NULL, and not the same for all."""
         stream = self.query.inputs[place].stream
@@ -77,6 +81,14 @@ class Slotted:
         return KeyColumn(SPREAD, f"hash({listed})" if listed else "0", "int")
 
 
+def _key_columns(query: Query) -> tuple[dict[int, KeyColumn], ...]:
+    place = {item.alias: n for n, item in enumerate(query.inputs)}
+    return tuple(
+        {place[side.alias]: key_column(query.inputs[place[side.alias]], side, cls) for side in cls.attributes}
+        for cls in query.graph.classes
+    )
+
+
 def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[str, ...]:
     """The slot of every input, in FROM order."""
     bases = [f"{item.stream.name}{item.window.pretty()}" for item in query.inputs]
@@ -85,7 +97,7 @@ def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[st
         colours = _refine(colours, keys)
         while alike := [n for n, times in _twins(colours).items() if times > 1]:
             # One of several that nothing tells apart is taken first, and what that tells of the others used.
-            colours[alike[0]] += " first"
+            colours[min(alike, key=lambda n: (colours[n], n))] += " first"
             colours = _refine(colours, keys)
     ordered = sorted(range(len(bases)), key=lambda n: (bases[n], colours[n]))
     seen: Counter[str] = Counter()
@@ -111,9 +123,9 @@ def _refine(colours: dict[int, str], keys: tuple[dict[int, KeyColumn], ...]) -> 
                 for cls in keys
                 if n in cls
             )
-            signatures[n] = (colour, joined)
-        ranks = {repr(each): rank for rank, each in enumerate(sorted(map(repr, signatures.values())))}
-        refined = {n: f"{ranks[repr(each)]:04d}" for n, each in signatures.items()}
+            signatures[n] = repr((colour, joined))
+        ranks = {each: rank for rank, each in enumerate(sorted(set(signatures.values())))}
+        refined = {n: f"{ranks[each]:04d}" for n, each in signatures.items()}
         if len(set(refined.values())) == len(set(colours.values())):
             return refined
         colours = refined

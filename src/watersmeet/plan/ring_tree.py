@@ -16,7 +16,7 @@ results with a at level 2.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
@@ -100,7 +100,7 @@ class Planting:
         return _relation(level, self.slotted.slots[part], column)
 
     def _equalities(self, cls: int, masks: list[int]) -> Iterator[tuple[Column, Column]]:
-        """What is asked here: of each class one column of each part that has some, the route's class first."""
+        """What is asked here, the route's class first: the columns that different parts have of a class."""
         others = sorted(
             (c for c in range(len(self.slotted.keys)) if c != cls),
             key=lambda c: self.slotted.qualified(*self.route(c, self.everything)),
@@ -181,7 +181,7 @@ def _search(planting: Planting, connected: tuple[int, ...], levels: int | None) 
     return trees[planting.everything]
 
 
-def _options(part: int, trees: dict[int, list[Tree]], cls: int, levels: int | None) -> list[int] | list[Tree]:
+def _options(part: int, trees: dict[int, list[Tree]], cls: int, levels: int | None) -> Sequence[int | Tree]:
     """A part as an input, or as trees: not under the same class, whose parts would be parts of this join."""
     if part & (part - 1) == 0:
         return [part.bit_length() - 1]
