@@ -17,7 +17,8 @@ from watersmeet.errors import DataError
 from watersmeet.kernel import endings as endings_module
 from watersmeet.kernel.endings import Results, tables_of
 from watersmeet.query.arrow_types import TIMESTAMP
-from watersmeet.query.ring import Ending, Test
+from watersmeet.query.ring import Ending
+from watersmeet.query.ring import Test as Comparison
 
 Examples = Callable[[int], settings]
 
@@ -53,18 +54,18 @@ def comparable(value: Any) -> Any:
 
 
 @st.composite
-def tests_of_a_shape(draw: st.DrawFn) -> list[Test]:
+def shape_tests(draw: st.DrawFn) -> list[Comparison]:
     tests = []
     for _ in range(draw(st.integers(0, 3))):
         kind = draw(st.sampled_from(sorted(KINDS)))
         other = f"r.{kind}" if draw(st.integers(0, 4)) == 0 else None
-        tests.append(Test(f"l.{kind}", draw(st.sampled_from(sorted(OPS))), other=other))
+        tests.append(Comparison(f"l.{kind}", draw(st.sampled_from(sorted(OPS))), other=other))
     return tests
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[Ending], dict[str, list[Any]], list[int], list[int]]:
-    tests = draw(tests_of_a_shape())
+    tests = draw(shape_tests())
     found = []
     for number in range(draw(st.integers(1, 6))):
         own = [
@@ -131,19 +132,21 @@ def test_pairs_are_those_of_a_loop(examples: Examples, monkeypatch: pytest.Monke
 
 def test_endings_that_differ_only_in_constants_are_one_table() -> None:
     def asks(number: int, constant: int) -> Ending:
-        return Ending(f"q{number}", number, "j", ("a",), (), (Test("l.big", "=", constant),), outputs=())
+        return Ending(
+            f"q{number}", number, "j", ("a",), (), (Comparison("l.big", "=", constant),), outputs=()
+        )
 
     assert len(tables_of([asks(n, n) for n in range(1000)], STREAMS)) == 1
 
 
 def test_a_constant_of_another_kind_is_refused() -> None:
-    asks = Ending("q", 0, "j", ("a",), (), (Test("l.text", "=", 5),), outputs=())
+    asks = Ending("q", 0, "j", ("a",), (), (Comparison("l.text", "=", 5),), outputs=())
     with pytest.raises(DataError, match=r"l\.text is string"):
         pairs([asks], {"l.text": ["x"]}, [0], [0])
 
 
 def test_a_type_that_cannot_be_tested_is_refused() -> None:
-    asks = Ending("q", 0, "j", ("a",), (), (Test("l.r", "=", 5),), outputs=())
+    asks = Ending("q", 0, "j", ("a",), (), (Comparison("l.r", "=", 5),), outputs=())
     results = Results(1, np.zeros(1, np.int64), [], lambda _: pa.array([dt.time(1)]))
     with pytest.raises(DataError, match="cannot be tested"):
         list(tables_of([asks], STREAMS)[0].pairs(results))

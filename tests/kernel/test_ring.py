@@ -1,4 +1,4 @@
-"""A ring returns to every query exactly the oracle's bag, whoever else asks and whenever each came or went."""
+"""A ring gives every query exactly the oracle's bag, whoever else asks and whenever each came or went."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.ring_feeding import expected_rows, run_ring
-from tests.kernel.ring_queries import QuerySet, query_sets, ring_by_batch
-from watersmeet import oracle
+from tests.kernel.ring_feeding import run_ring
+from tests.ring_cases import RingCase, ring_cases
+from tests.test_ring_in_process import check
 from watersmeet.errors import DataError
 from watersmeet.kernel import TS, RingBucket, hashing, relation_store, ring_results, route_rows
 from watersmeet.kernel import pieces as pieces_module
@@ -50,20 +50,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relation_store, "MAX_SLICES_PER_APPEND", 4)
 
 
-def check(case: QuerySet, buckets: int, *, restore: bool) -> None:
-    registered, batches, streams = case
-    queries = {one.name: one.query for one in registered}
-    outcome = run_ring(ring_by_batch(registered, streams), queries, batches, buckets, restore=restore)
-    for one in registered:
-        expected = expected_rows(one.query, batches, one.since, one.until)
-        assert oracle.bag(outcome.rows[one.name]) == oracle.bag(expected), one.name
-
-
-def test_every_query_gets_the_oracles_bag(examples: Examples) -> None:
-    @given(query_sets(), st.integers(1, 3), st.booleans())
-    @examples(150)
-    def holds(case: QuerySet, buckets: int, restore: bool) -> None:
-        check(case, buckets, restore=restore)
+def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) -> None:
+    @given(ring_cases(), st.integers(1, 3), st.booleans())
+    @examples(60)
+    def holds(case: RingCase, buckets: int, restore: bool) -> None:
+        check(case, buckets, keeps_ended=True, restore=restore)
 
     holds()
 
@@ -74,10 +65,10 @@ def test_colliding_hashes_never_make_a_result(examples: Examples, monkeypatch: p
         monkeypatch.setattr(module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
     monkeypatch.setattr(ring_results, "is_exact", lambda type_: False)
 
-    @given(query_sets(max_inputs=3))
-    @examples(50)
-    def holds(case: QuerySet) -> None:
-        check(case, 1, restore=False)
+    @given(ring_cases(max_queries=3, max_inputs=3))
+    @examples(40)
+    def holds(case: RingCase) -> None:
+        check(case, 1, keeps_ended=False, restore=False)
 
     holds()
 
