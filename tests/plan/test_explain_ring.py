@@ -34,13 +34,13 @@ def test_joins_below_count_for_the_queries_above() -> None:
 
 
 def test_savings_count_copies_and_values_against_all_attributes() -> None:
-    """s1 is sent once, by b0, with b0, t0 and v, of nine attributes that RJoin would index it under."""
+    """s1 is sent once, by b0, with b0, t0 and v, of ten attributes that RJoin would index it under."""
     savings = ring_savings(plan(*QUERIES), STREAMS)
     by_stream = {each.stream: each for each in savings.streams}
-    assert (by_stream["s1"].attributes, by_stream["s1"].sent, by_stream["s1"].values) == (9, 1, 3)
+    assert (by_stream["s1"].attributes, by_stream["s1"].sent, by_stream["s1"].values) == (10, 1, 3)
     assert (by_stream["s4"].sent, by_stream["s4"].values, by_stream["s4"].kept) == (0, 0, 0)
-    assert savings.sent_share() == 3 / 36
-    assert savings.sent_share({"s1": 10.0, "s4": 0.0}) == 1 / 9
-    assert savings.values_share({"s1": 1.0}) == 3 / 81
-    assert savings.kept_share({"s1": 1.0}) == 1 / 9
+    assert savings.sent_share() == 3 / 40
+    assert savings.sent_share({"s1": 10.0, "s4": 0.0}) == 1 / 10
+    assert savings.values_share({"s1": 1.0}) == 3 / 100
+    assert savings.kept_share({"s1": 1.0}) == 1 / 10
     assert ring_savings(plan(), STREAMS).sent_share() == 0.0
