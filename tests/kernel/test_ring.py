@@ -48,6 +48,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_module, "HELD_RESULTS", 10)
     monkeypatch.setattr(store_module, "ROWS_PER_SLICE", 8)
     monkeypatch.setattr(relation_store, "MAX_SLICES_PER_APPEND", 4)
+    monkeypatch.setattr(relation_store, "MIN_TRIMMED_ROWS", 2)
 
 
 def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) -> None:
