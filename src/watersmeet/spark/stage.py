@@ -138,10 +138,8 @@ class BucketStage(StatefulProcessor):
         held: dict[tuple[str, int], PersistedChunk] = {}
         if cached is not None and cached.token in head.tokens:  # an ancestor: its chunks are the store's
             held = {(chunk.section, chunk.number): chunk for chunk in cached.bucket.persisted()}
-        chunks = [
-            held.get((section, number)) or self._state.read_chunk(section, number, pieces)
-            for (section, number), pieces in head.chunks.items()
-        ]
+        missing = {key: place for key, place in head.chunks.items() if key not in held}
+        chunks = [*(held[key] for key in head.chunks if key in held), *self._state.read_chunks(missing)]
         bucket = self.restore(head.snapshot, chunks)
         return Entry(head.token, bucket, ChangeTracker(head.chunks), bucket.nbytes)
 
