@@ -34,7 +34,7 @@ from watersmeet.spark.packages import add_packages, download_refusal
 from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.ring_answers import RingAnswers, column_types
-from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_compile import RingCompiler, ring_fingerprint, ring_inputs
 from watersmeet.spark.ring_frame import ring_frame
 from watersmeet.spark.ring_ship import ship_ring
 from watersmeet.spark.ship import ship_package
@@ -114,14 +114,16 @@ class Session:
         checkpoint: Path | str | None = None,
         state_limit: str | None = None,
         shed: str | None = None,
+        routing: str | None = None,
     ) -> DataFrame:
         """The answers of one SELECT as a streaming DataFrame.
 
         `checkpoint` is the folder that `writeStream` will be given: with it, hot values can be spread.
         `state_limit`, such as '2GB', bounds the memory of its state; `shed` says what goes first then.
+        `routing` is shares, pipeline or native [default: shares or pipeline, whichever costs less].
         """
-        plan = self._plan(bind_query(text, self._streams.values()), statistics)
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
+        plan = self._plan(bind_query(text, self._streams.values()), statistics, routing, limit)
         place = None if checkpoint is None else absolute_checkpoint(checkpoint)
         return Compiler(self.spark, plan, self._sources, limit=limit, checkpoint=place).answers()
 
@@ -153,13 +155,15 @@ class Session:
             ring = replace(ring, levels=max(join.level for join in ring.joins))
         ship = ship_ring(self.spark, ring)
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
-        blobs = RingCompiler(self.spark, ring, read, self._sources, partitions).answers(ship)
+        inputs = ring_inputs(ring, read, self._sources, {})
+        fingerprint = ring_fingerprint(ring, read, partitions)
+        blobs = RingCompiler(ring, ship, inputs, partitions, fingerprint).answers()
         by_number = {each.number: each.query for each in registered}
         return ring_frame(blobs, RingAnswers(ship, by_number, column_types(read, self._sources)))
 
-    def explain(self, text: str, statistics: Statistics | None = None) -> str:
+    def explain(self, text: str, statistics: Statistics | None = None, *, routing: str | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
-        return self._plan(bind_query(text, self._streams.values()), statistics).pretty()
+        return self._plan(bind_query(text, self._streams.values()), statistics, routing).pretty()
 
     def read(self, file: Path | str, checkpoint: str | None = None) -> Pipeline:
         """A pipeline file, bound; streams declared without columns take those of their source.
@@ -204,7 +208,8 @@ class Session:
         for number, query in enumerate(pipeline.queries, start=1):
             name = f"{number}-{query.sink or 'console'}"
             place = Checkpoint(self.spark, f"{root}/{name}")
-            plan = place.plan(self._plan(query, known))
+            routing = how.routing or place.routing()
+            plan = place.plan(self._plan(query, known, routing, how.limit))
             sink = pipeline.sink(query.sink) if query.sink else None
             again = read_sources if how.limit is not None else None
             job = Job(
@@ -259,8 +264,16 @@ class Session:
         for letters in self.dead_letters:
             letters.stop()
 
-    def _plan(self, query: Query, statistics: Statistics | None) -> PhysicalPlan:
-        return plan_physical(query, int(self.spark.conf.get(PARTITIONS) or 1), statistics)
+    def _plan(
+        self,
+        query: Query,
+        statistics: Statistics | None,
+        routing: str | None,
+        limit: StateLimit | None = None,
+    ) -> PhysicalPlan:
+        if routing is None and limit is not None:
+            routing = "shares"  # whose state is what a limit is for
+        return plan_physical(query, int(self.spark.conf.get(PARTITIONS) or 1), statistics, routing)
 
 
 def follow(

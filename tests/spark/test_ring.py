@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.spark.pipelines import random_batches, write_case
+from tests.spark.pipelines import Case, arrive, random_batches, write_case
 from watersmeet import Session, oracle
 from watersmeet.oracle import MicroBatch
-from watersmeet.query import Query
+from watersmeet.plan.ring import Registered, plan_ring
+from watersmeet.query import NEVER, Query
+from watersmeet.query.ring import Ring
+from watersmeet.spark.job import RunOptions
+from watersmeet.spark.parquet_files import file_names
+from watersmeet.spark.ring_job import RingJob
+from watersmeet.spark.sources import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
+
+SINKS = """
+CREATE SINK typed WITH (format = 'parquet', path = 'typed');
+CREATE SINK wide WITH (format = 'json', path = 'wide');
+CREATE SINK mixed WITH (format = 'parquet', path = 'mixed', answers = 'json');
+"""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A, B, C = "s1 [RANGE 4 SECONDS]", "s2 [RANGE 3 SECONDS]", "s3 [TUMBLE 6 SECONDS]"
@@ -64,3 +79,70 @@ def test_queries_of_a_session_share_a_dataflow(spark: SparkSession, tmp_path: Pa
         want = expected(bind_query(text, streams), case.batches)
         assert want, f"{name} without answers proves nothing"
         assert oracle.bag(found) == want, name
+
+
+def ring_job(
+    spark: SparkSession, case: Case, texts: Mapping[str, tuple[str, int, int]], kept: Ring | None = None
+) -> RingJob:
+    """A ring over a case's streams; `texts` has each query with the batches in which it is there."""
+    pipeline = parse_pipeline(case.file.read_text() + SINKS)
+    registered = [
+        Registered(name, number, bind_query(text, pipeline.streams), since, until)
+        for number, (name, (text, since, until)) in enumerate(texts.items())
+    ]
+    into = {"evaluated": "wide", "same": "typed"}
+    registered = [replace(r, query=replace(r.query, sink=into.get(r.name, "mixed"))) for r in registered]
+    ring = plan_ring(registered, pipeline.streams, 2, kept=kept)
+    sources = {s.name: read_stream(spark, s, case.folder) for s in pipeline.streams}
+    files = {s.name: file_names(spark, s, case.folder) for s in pipeline.streams}
+    return RingJob(
+        spark, ring, {r.number: r.query for r in registered}, pipeline, sources,
+        {name: frame for name, frame in files.items() if frame is not None},
+        folder=str(case.folder / "ring"), base=case.folder, ring_id="ab12", partitions=2,
+        options=RunOptions(available_now=True),
+    )  # fmt: skip
+
+
+def run_to_end(job: RingJob) -> None:
+    job.start()
+    while job.is_running():
+        time.sleep(0.1)
+    job.poll()
+
+
+def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["same"], random_batches(5, count=6), arrived=2)
+    first = {"same": (QUERIES["same"], 0, NEVER), "chain": (QUERIES["chain"], 0, NEVER)}
+    job = ring_job(spark, case, first)
+    run_to_end(job)
+    arrive(case, [2, 3])
+    second = first | {"chain": (QUERIES["chain"], 0, 2)}
+    second |= {name: (text, 2, NEVER) for name, text in QUERIES.items() if name not in first}
+    job = ring_job(spark, case, second, job.ring)
+    run_to_end(job)
+    assert job.progress is not None
+    assert job.progress.total_rows == 240
+    arrive(case, [4, 5])
+    run_to_end(ring_job(spark, case, second, job.ring))
+
+    streams = parse_pipeline(case.file.read_text()).streams
+    mixed = spark.read.parquet(str(tmp_path / "mixed")).collect()
+    for name, (text, since, until) in second.items():
+        query = bind_query(text, streams)
+        if name == "same":
+            typed = spark.read.parquet(str(tmp_path / "typed"))
+            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "ring", "batch"]
+            rows = typed.selectExpr("k", "va", "vb", "vc", "unix_micros(answer_time)").collect()
+            assert oracle.bag(rows) == oracle.bag(oracle.run(query, case.batches).rows)
+            continue
+        if name == "evaluated":
+            rows = spark.read.json(str(tmp_path / "wide")).select("query", "total", "third").collect()
+            found = [tuple(row)[1:] for row in rows]
+        else:
+            found = [tuple(json.loads(row["answer"]).values()) for row in mixed if row["query"] == name]
+        assert oracle.bag(found) == expected(query, midway(case.batches, since, until)), name
+
+
+def midway(batches: list[MicroBatch], since: int, until: int) -> list[MicroBatch]:
+    """The batches a query sees: none of these tuples is late, whenever it came."""
+    return [batch if since <= number < until else {} for number, batch in enumerate(batches)]

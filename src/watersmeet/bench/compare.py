@@ -100,7 +100,7 @@ def _run(
     child = [sys.executable, "-m", "watersmeet.bench.child"]
     command = [*child, engine, workload.name, str(folder), str(warm_up_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        memory = _PeakMemory(process.pid)
+        memory = PeakMemory(process.pid)
         memory.start()
         output, _ = process.communicate()
         memory.stop()
@@ -138,7 +138,7 @@ def _check_agreement(name: str, outcomes: Sequence[Outcome]) -> None:
         raise WatersmeetError(f"{name}: the engines' answers differ ({told})")
 
 
-class _PeakMemory(threading.Thread):
+class PeakMemory(threading.Thread):
     """The largest resident memory of a process and its descendants together, looked at now and then."""
 
     def __init__(self, pid: int) -> None:

@@ -13,6 +13,8 @@ from watersmeet.errors import ConfigurationError
 
 QUICK_WARM_UP_S = 10
 SKEW = "skew"  # no comparison of engines, but of ours with itself
+QUERIES = "queries"  # many queries in a ring, against as many streaming queries
+QUERIES_ROWS = 20_000
 SKEW_ROWS = 150_000
 
 
@@ -20,7 +22,8 @@ def bench_command(
     workloads: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Which workloads [default: all]; `skew` is what spreading hot values brings.",
+            help="Which workloads [default: all]; `skew` is what spreading hot values brings, `queries` what "
+            "many queries cost.",
             metavar="WORKLOAD",
         ),
     ] = None,
@@ -47,10 +50,13 @@ def bench_command(
     out: Annotated[Path, typer.Option(help="Where bench.json and bench.svg go.")] = Path("out/bench"),
 ) -> None:
     """Compare throughput, batch times and memory; the engines' answers are compared too."""
-    if workloads and SKEW in workloads:
-        if workloads != [SKEW]:
-            raise ConfigurationError(f"{SKEW} compares our engine with itself: run it on its own")
-        _bench_skew(batch_rows, batches, warm_up, out)
+    alone = {SKEW: _bench_skew, QUERIES: _bench_queries}
+    if workloads and (asked := [name for name in workloads if name in alone]):
+        if len(workloads) > 1:
+            raise ConfigurationError(f"{asked[0]} is a comparison of another kind: run it on its own")
+        if batch_rows and len(batch_rows) > 1:
+            raise ConfigurationError(f"{asked[0]} takes one --batch-rows")
+        alone[asked[0]](batch_rows[0] if batch_rows else None, batches, warm_up, out)
         return
     from watersmeet.bench.compare import ENGINE_NAMES, SWEEP, compare
     from watersmeet.bench.engines import WARM_UP_S
@@ -81,13 +87,20 @@ def bench_command(
         raise typer.Exit(1)
 
 
-def _bench_skew(batch_rows: list[int] | None, batches: int, warm_up: float | None, out: Path) -> None:
+def _bench_skew(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
     from watersmeet.bench.skew import as_table, bench_skew, write
 
-    if batch_rows and len(batch_rows) > 1:
-        raise ConfigurationError(f"{SKEW} takes one --batch-rows")
-    rows = batch_rows[0] if batch_rows else SKEW_ROWS
+    rows = batch_rows or SKEW_ROWS
     warm_up_s = QUICK_WARM_UP_S if warm_up is None else warm_up
     figures = bench_skew(batch_rows=rows, batches=batches, warm_up_s=warm_up_s, tell=tell)
+    Console().print(as_table(figures))
+    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")
+
+
+def _bench_queries(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
+    from watersmeet.bench.queries import as_table, bench_queries, write
+
+    rows = batch_rows or QUERIES_ROWS
+    figures = bench_queries(batch_rows=rows, batches=batches, tell=tell)
     Console().print(as_table(figures))
     tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")

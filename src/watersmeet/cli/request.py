@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.decide_routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
 from watersmeet.spark.hot_keys import SWITCH
@@ -14,6 +15,7 @@ from watersmeet.spark.job import RunOptions
 from watersmeet.spark.state_limit import parse_limit
 
 DEFAULT_MASTER = "local[*]"
+AUTO = "auto"
 ON_OFF = {"on": "true", "off": "false"}
 
 
@@ -34,6 +36,7 @@ class Request:
     state_limit: str | None = None
     shed: str | None = None
     hot_keys: str | None = None
+    routing: str | None = None
 
     @property
     def checkpoint_root(self) -> str:
@@ -50,7 +53,12 @@ class Request:
         except ValueError as error:
             raise ConfigurationError(f"--trigger: {error}") from None
         limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
-        return RunOptions(trigger_us, self.available_now, self.flush, limit)
+        return RunOptions(trigger_us, self.available_now, self.flush, limit, self._routing())
+
+    def _routing(self) -> str | None:
+        if self.routing not in (None, AUTO, *ROUTINGS):
+            raise ConfigurationError(f"--routing {self.routing}: write one of {', '.join((AUTO, *ROUTINGS))}")
+        return None if self.routing == AUTO else self.routing
 
     def settings(self) -> dict[str, str]:
         """What was asked for that travels as a setting of the session."""
@@ -74,4 +82,5 @@ class Request:
         words += ["--shed", self.shed] if self.shed is not None else []
         words += ["--log", str(self.log)] if self.log is not None else []
         words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
+        words += ["--routing", self.routing] if self.routing is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])

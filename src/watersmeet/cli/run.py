@@ -79,12 +79,18 @@ def run_command(
         str | None,
         typer.Option(help="Whether to spread frequent values over buckets [default: on].", metavar="on|off"),
     ] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(
+            help="How tuples meet [default: whichever costs less].", metavar="auto|shares|pipeline|native"
+        ),
+    ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
     given = tuple(conf or ())
     request = Request(
         file, master, available_now, flush, trigger, checkpoint, given, stats, as_json, log,
-        state_limit, shed, hot_keys,
+        state_limit, shed, hot_keys, routing,
     )  # fmt: skip
     raise typer.Exit(run_pipeline(request))
 

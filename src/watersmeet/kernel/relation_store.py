@@ -31,6 +31,7 @@ class RelationStore(TupleStore):
         self.keys = relation.keys
         self.brings_ends = relation.window is None
         self.columns: set[str] = set()  # that some row may have
+        self._quiet_until = NEVER  # nothing to forget before
 
     @property
     def is_empty(self) -> bool:
@@ -48,6 +49,7 @@ class RelationStore(TupleStore):
         ends = np.array(batch.column(END)) if self.brings_ends else ends_from_ts(self.layout.window, ts)
         chunk = self.add_chunk(batch, ts, -1, number)
         self.columns.update(batch.schema.names)
+        self._quiet_until = min(self._quiet_until, self._half_end(chunk))
         known = hashes or {}
         by_class = {
             cls: known[name] if name in known else hash_column(_column(batch, name))
@@ -55,24 +57,31 @@ class RelationStore(TupleStore):
         }
         return Arrivals(ts, ends, np.arange(chunk.start, chunk.stop, dtype=np.int64), by_class)
 
+    def expire(self, watermark: int, pending_from: int = NEVER) -> None:
+        if watermark < self._quiet_until:
+            return
+        super().expire(watermark, pending_from)
+        ends = [piece.high_end for piece in self._slices.values()]
+        self._quiet_until = min([*ends, *(self._half_end(chunk) for chunk in self.chunks)], default=NEVER)
+
+    def _half_end(self, chunk: Chunk) -> int:
+        return chunk.half_end if self.brings_ends else self.layout.window.end_us(chunk.half_ts)
+
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Columns at these row numbers, NULL where a row lacks one."""
         starts = np.fromiter((chunk.start for chunk in self.chunks), np.int64, len(self.chunks))
         owners = np.searchsorted(starts, rows, side="right") - 1
         first = int(owners[0]) if len(owners) else 0
         if (owners == first).all():
-            local = pa.array(rows - starts[first])
-            return [_column(self.chunks[first].batch, name).take(local) for name in columns]
+            return _taken(self.chunks[first], columns, rows)
         order = np.argsort(owners, kind="stable")
         back = pa.array(np.argsort(order, kind="stable"))
         bounds = np.flatnonzero(np.diff(owners[order])) + 1
-        pieces: list[list[pa.Array]] = [[] for _ in columns]
-        for group in np.split(order, bounds):
-            chunk = self.chunks[int(owners[group[0]])]
-            local = pa.array(rows[group] - chunk.start)
-            for piece, name in zip(pieces, columns, strict=True):
-                piece.append(_column(chunk.batch, name).take(local))
-        return [_concat(piece).take(back) for piece in pieces]
+        parts = [
+            _taken(self.chunks[int(owners[group[0]])], columns, rows[group])
+            for group in np.split(order, bounds)
+        ]
+        return [_concat(pieces).take(back) for pieces in zip(*parts, strict=True)]
 
     def type_of(self, column: str) -> pa.DataType:
         """The type of a column; null if no row has it."""
@@ -149,6 +158,13 @@ def ends_in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     if bool((ends[1:] >= ends[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(ends, kind="stable")))
+
+
+def _taken(chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+    local, batch = pa.array(rows - chunk.start), chunk.batch
+    if all(batch.schema.get_field_index(name) >= 0 for name in columns):
+        return list(batch.select(list(columns)).take(local).columns)
+    return [_column(batch, name).take(local) for name in columns]
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -26,7 +26,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.layout import TS
-from watersmeet.kernel.pieces import cells, in_time_order
+from watersmeet.kernel.pieces import CELL_WINDOWS, cells, in_time_order
 from watersmeet.kernel.relation_store import RelationStore, concat_unlike, ends_in_order
 from watersmeet.kernel.ring_level import RingLevel
 from watersmeet.kernel.ring_paths import Node
@@ -39,7 +39,7 @@ from watersmeet.query.ring import BEHIND, END, SINCE, Relation, Ring
 
 BLOCK_PARTIALS = 1 << 20  # partial results held at once, as far as fan-outs can be foreseen
 LEAST_BLOCK = 1024  # rows of a head
-HELD_RESULTS = 1 << 18  # of one join, before they leave
+HELD_RESULTS = 1 << 18  # before they leave
 
 
 class RingBucket:
@@ -53,6 +53,7 @@ class RingBucket:
         self._plan: RingLevel | None = None
         self._planned = range(0)  # the batches for which the plan holds
         self._fanouts: dict[str, float] = {}
+        self._held = 0  # results found that have not left yet
         for relation in ring.relations:
             if relation.level == level:
                 self.stores[relation.name] = RelationStore(relation)
@@ -80,13 +81,13 @@ class RingBucket:
             elif source in plan.of_feed:
                 self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
         found: dict[str, Found] = {}
-        for cell in cells(ready, plan.shortest_us):
+        self._held = 0
+        for cell in self._cells(plan, ready):
             for head in plan.relations:
                 if head in cell and len(cell[head]):
                     yield from self._join_head(plan, head, cell[head], found)
                     self.stores[head].index(cell[head])
-        for one in found.values():
-            yield from emit(plan, self.stores, one, self.counts)
+        yield from emit(plan, self.stores, found.values(), self.counts)
         self._expire(plan, after, ready)
 
     def snapshot(self) -> dict[str, Any]:
@@ -210,6 +211,16 @@ class RingBucket:
                 indexed = max(indexed, kept.num_rows)
         self.counts.indexed[feed] = self.counts.indexed.get(feed, 0) + indexed
 
+    def _cells(self, plan: RingLevel, ready: Mapping[str, Arrivals]) -> Iterator[Mapping[str, Arrivals]]:
+        """The new rows, by time where they span many windows."""
+        chunks = [self.stores[name].chunks[-1] for name in ready]
+        low = min((chunk.min_ts for chunk in chunks), default=0)
+        high = max((chunk.max_ts for chunk in chunks), default=0)
+        if plan.shortest_us is None or high - low < CELL_WINDOWS * plan.shortest_us:
+            yield ready
+        else:
+            yield from cells(ready, plan.shortest_us)
+
     def _join_head(
         self, plan: RingLevel, head: str, arrivals: Arrivals, found: dict[str, Found]
     ) -> Iterator[RingRows]:
@@ -225,10 +236,10 @@ class RingBucket:
             hashes = {(head, cls): column for cls, column in part.hashes.items()}
             largest = self._walk(tree, Partials({head: part.rows}, part.ts, part.ends, hashes), found)
             self._fanouts[head] = max(1.0, largest / len(part))
-            if sum(len(piece.max_ts) for one in found.values() for piece in one.parts) > HELD_RESULTS:
-                for one in found.values():
-                    yield from emit(plan, self.stores, one, self.counts)
+            if self._held > HELD_RESULTS:
+                yield from emit(plan, self.stores, found.values(), self.counts)
                 found.clear()
+                self._held = 0
 
     def _walk(self, node: Node, partials: Partials, found: dict[str, Found]) -> int:
         """Follows all paths from here; returns the largest number of partial results met."""
@@ -236,6 +247,7 @@ class RingBucket:
             complete = verified(self.stores, path, partials)
             if len(complete.max_ts):
                 found.setdefault(path.join.name, Found(path.join.name)).parts.append(complete)
+                self._held += len(complete.max_ts)
         largest = len(partials.max_ts)
         for probe, child in node.children.items():
             store = self.stores[probe.member]

@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from watersmeet.kernel.endings import EndingTable, stream_bits, tables_of
-from watersmeet.kernel.ring_paths import Members, Node, tree_of
+from watersmeet.kernel.ring_paths import Members, Node, Place, tree_of
 from watersmeet.query.ring import BEHIND, Ending, Join, Relation, Ring
 
 MAX_STREAMS = 63  # a bit each in a signed word
 
 Orders = dict[str, tuple[str, ...]]  # by join
+
+
+@dataclass(frozen=True)
+class Use:
+    """What becomes of a join's results, and where their columns are."""
+
+    members: Members
+    tables: list[EndingTable]
+    later: dict[str, dict[str, Place]]  # relations of later levels, and the place of each of their columns
+    behind: dict[str, Place]  # by slot, what its tuple is behind
+    needed: dict[str, list[str]]  # columns of each member that all results need
+
+    @classmethod
+    def of(
+        cls,
+        members: Members,
+        slots: Mapping[str, tuple[str, ...]],
+        later: Sequence[Relation],
+        tables: list[EndingTable],
+    ) -> Use:
+        columns = {
+            one.name: {name: members.place(name) for name in (*one.keys, *one.columns)} for one in later
+        }
+        behind: dict[str, Place] = {}
+        for name, relation in members.relations.items():
+            if relation.slot is not None:
+                behind[relation.slot] = name, BEHIND
+            else:
+                behind |= {slot: (name, behind_column(slot)) for slot in slots[relation.source]}
+        needed: dict[str, list[str]] = {name: [] for name in members.relations}
+        for name, column in dict.fromkeys(
+            [*behind.values(), *(p for one in columns.values() for p in one.values())]
+        ):
+            needed[name].append(column)
+        return cls(members, tables, columns, behind, needed)
 
 
 class RingLevel:
@@ -24,8 +60,12 @@ class RingLevel:
         self.joins = {join.name: join for join in ring.joins if join.level == level}
         self.members = {join.name: Members(join, self.relations) for join in self.joins.values()}
         self.of_feed = _grouped(one for one in self.relations.values() if one.window is not None)
-        self.later = _grouped(one for one in ring.relations if one.source in self.joins)
-        self.tables = self._tables()
+        later = _grouped(one for one in ring.relations if one.source in self.joins)
+        tables, slots = self._tables(), {join.name: join.slots for join in ring.joins}
+        self.uses = {
+            name: Use.of(members, slots, later.get(name, []), tables.get(name, []))
+            for name, members in self.members.items()
+        }
         self.late_bits = _bits_of_queries(ring)
         self.count_late = self._where_lateness_counts(level)
         durations = [one.window.duration_us for one in self.relations.values() if one.window]
@@ -54,19 +94,6 @@ class RingLevel:
                 paths.append(self.members[join.name].path(head, order))
             known = self._trees[head] = orders, tree_of(paths)
         return known[1]
-
-    def behind_place(self, join: str, slot: str) -> tuple[str, str]:
-        """Which member of a join knows what a slot's tuple is behind, in which column."""
-        for name, relation in self.members[join].relations.items():
-            if relation.slot == slot:
-                return name, BEHIND
-        for name, relation in self.members[join].relations.items():
-            if relation.slot is None and slot in self._slots(relation):
-                return name, behind_column(slot)
-        raise ValueError(f"no member of {join} brings {slot}")
-
-    def _slots(self, relation: Relation) -> tuple[str, ...]:
-        return next(join.slots for join in self.ring.joins if join.name == relation.source)
 
     def _tables(self) -> dict[str, list[EndingTable]]:
         endings: dict[str, list[Ending]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows
 from watersmeet.kernel.slice import Longs
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.arrow_types import TIMESTAMP
-from watersmeet.query.ring import END, SINCE
+from watersmeet.query.ring import BEHIND, END, SINCE
 
 Stores = Mapping[str, RelationStore]
 
@@ -71,69 +71,92 @@ def _values(stores: Stores, place: Place, partials: Partials) -> pa.Array:
 
 
 class _Block:
-    """Results of a join whose columns are gathered when they are asked for."""
+    """Results of one join, and the columns that have been gathered for them."""
 
     def __init__(self, plan: RingLevel, stores: Stores, found: Found) -> None:
-        self.members = plan.members[found.join]
-        self.ts: Longs = np.concatenate([part.max_ts for part in found.parts])
-        self.ends: Longs = np.concatenate([part.min_end for part in found.parts])
-        self._stores = stores
-        self._rows = {
-            member: np.concatenate([part.rows[member] for part in found.parts])
-            for member in self.members.relations
+        self.use = plan.uses[found.join]
+        self.ts: Longs = _end_to_end([part.max_ts for part in found.parts])
+        self.ends: Longs = _end_to_end([part.min_end for part in found.parts])
+        self.rows = {
+            member: _end_to_end([part.rows[member] for part in found.parts])
+            for member in self.use.members.relations
         }
-        self._columns: dict[Place, pa.Array] = {}
+        self.columns: dict[Place, pa.Array] = {}
+        self._stores = stores
 
     def bring(self, places: Iterable[Place]) -> None:
-        """Gathers columns, each member's at once."""
+        """Gathers columns that are not there yet, each member's at once."""
         missing: dict[str, list[str]] = {}
         for member, column in dict.fromkeys(places):
-            if (member, column) not in self._columns:
+            if (member, column) not in self.columns:
                 missing.setdefault(member, []).append(column)
         for member, columns in missing.items():
-            values = self._stores[member].take(columns, self._rows[member])
-            self._columns |= {(member, name): one for name, one in zip(columns, values, strict=True)}
-
-    def at(self, place: Place) -> pa.Array:
-        self.bring([place])
-        return self._columns[place]
+            values = self._stores[member].take(columns, self.rows[member])
+            self.columns |= {(member, name): one for name, one in zip(columns, values, strict=True)}
 
     def column(self, qualified: str) -> pa.Array:
-        return self.at(self.members.place(qualified))
+        place = self.use.members.place(qualified)
+        if place not in self.columns:
+            self.bring([place])
+        return self.columns[place]
 
-    def behind(self, member: str, column: str) -> Longs | None:
-        """What the tuples of a slot are behind; None: nothing."""
-        if column not in self._stores[member].columns:
-            return None
-        masks = np.asarray(self.at((member, column)).cast(pa.int64()).fill_null(0))
-        return masks if masks.any() else None
+    @property
+    def since(self) -> Longs:
+        sinces = [np.asarray(self.columns[member, SINCE]) for member in self.rows]
+        return sinces[0] if len(sinces) == 1 else np.minimum.reduce(sinces)
+
+    def behind(self) -> dict[str, Longs]:
+        """What the tuples of a slot are behind, for the slots where they are behind anything."""
+        masks = {}
+        for slot, place in self.use.behind.items():
+            if place in self.columns:
+                bits = np.asarray(self.columns[place].cast(pa.int64()).fill_null(0))
+                if bits.any():
+                    masks[slot] = bits
+        return masks
 
 
-def emit(plan: RingLevel, stores: Stores, found: Found, counts: RingCounts) -> Iterator[RingRows]:
-    """What becomes of a join's results: rows of later relations, answers of the queries that end here."""
-    block = _Block(plan, stores, found)
-    counts.results += len(block.ts)
-    later = plan.later.get(found.join, [])
-    sinces = [(member, SINCE) for member in block.members.relations]
-    sent = [block.members.place(name) for one in later for name in dict.fromkeys((*one.keys, *one.columns))]
-    block.bring([*sinces, *sent])
-    since: Longs = np.minimum.reduce([np.asarray(block.at(place)) for place in sinces])
-    slots = plan.joins[found.join].slots
-    behind = {slot: block.behind(*plan.behind_place(found.join, slot)) for slot in slots}
-    if later:
-        facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
-        for slot, masks in behind.items():
-            masks = np.zeros(len(since), np.int64) if masks is None else masks
-            facts[behind_column(slot)] = pa.array(masks)
-        for one in later:
-            names = dict.fromkeys((*one.keys, *one.columns))
-            yield RingRows(one.name, pa.table(facts | {name: block.column(name) for name in names}))
-    masks_set = [masks for masks in behind.values() if masks is not None]
-    results = Results(len(since), since, masks_set, block.column)
-    for table in plan.tables.get(found.join, ()):
-        for rows, endings in table.pairs(results):
-            if len(rows):
-                yield RingRows(table.shape, _answers(table, block, rows, endings, counts))
+def _gather(blocks: Sequence[_Block], stores: Stores) -> None:
+    """Brings what every block needs of its members: of each store at once, for many blocks are small."""
+    users: dict[str, list[_Block]] = {}
+    for block in blocks:
+        for member in block.rows:
+            users.setdefault(member, []).append(block)
+    for member, some in users.items():
+        store = stores[member]
+        needed = dict.fromkeys(name for block in some for name in block.use.needed[member])
+        names = [SINCE, *(name for name in needed if not name.endswith(BEHIND) or name in store.columns)]
+        values = store.take(names, _end_to_end([block.rows[member] for block in some]))
+        start = 0
+        for block in some:
+            for name, one in zip(names, values, strict=True):
+                block.columns[member, name] = one.slice(start, len(block.ts))
+            start += len(block.ts)
+
+
+def emit(plan: RingLevel, stores: Stores, found: Iterable[Found], counts: RingCounts) -> Iterator[RingRows]:
+    """What becomes of joins' results: rows of later relations, answers of the queries that end here."""
+    blocks = [_Block(plan, stores, one) for one in found]
+    _gather(blocks, stores)
+    for block in blocks:
+        counts.results += len(block.ts)
+        since, behind = block.since, block.behind()
+        if block.use.later:
+            facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
+            facts |= {behind_column(slot): pa.array(masks) for slot, masks in behind.items()}
+            for name, places in block.use.later.items():
+                columns = [block.columns[place] for place in places.values()]
+                table = pa.Table.from_arrays([*facts.values(), *columns], [*facts, *places])
+                yield RingRows(name, table)
+        results = Results(len(since), since, list(behind.values()), block.column)
+        for table_ in block.use.tables:
+            for rows, endings in table_.pairs(results):
+                if len(rows):
+                    yield RingRows(table_.shape, _answers(table_, block, rows, endings, counts))
+
+
+def _end_to_end(parts: Sequence[Longs]) -> Longs:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _answers(table: EndingTable, block: _Block, rows: Longs, endings: Longs, counts: RingCounts) -> pa.Table:
@@ -144,7 +167,7 @@ def _answers(table: EndingTable, block: _Block, rows: Longs, endings: Longs, cou
     all_ = len(rows) == len(block.ts) and bool((rows == np.arange(len(rows))).all())
     chosen = None if all_ else pa.array(rows)
     times = pa.array(block.ts[rows])
-    block.bring(block.members.place(column) for _, column in named if column != ANSWER_TIME)
+    block.bring(block.use.members.place(column) for _, column in named if column != ANSWER_TIME)
     arrays = [
         times.cast(TIMESTAMP) if column == ANSWER_TIME else _taken(block.column(column), chosen)
         for _, column in named

@@ -36,7 +36,6 @@ from watersmeet.query import Query
 VERSION = 1
 AUTO = "auto"
 KNOWN_STRATEGIES = (AUTO, *STRATEGIES)
-RUNS_AS = "shares"
 RUNS_AS_TEXT = (
     "shares: this version runs every query in one cluster, routed by shares; other strategies are priced only"
 )
@@ -68,6 +67,7 @@ class Explanation:
     physical: PhysicalPlan
     probing: tuple[ProbingSequence, ...]
     notes: tuple[str, ...] = ()
+    routing: str | None = "shares"  # what was asked for; None: whichever costs less
 
     def to_json(self) -> dict[str, Any]:
         """The documented form; keys are only ever added."""
@@ -81,7 +81,7 @@ class Explanation:
             "plan": self.chosen.plan,
             "links": [load.to_json() for load in self.chosen.links],
             "sites": self.sites,
-            "runs_as": RUNS_AS,
+            "runs_as": self.physical.routing,
             "engine": {
                 "partitions": self.physical.partitions,
                 "shares": list(self.physical.shares.shares),
@@ -101,7 +101,7 @@ class Explanation:
         """All of it for the terminal."""
         head = [
             f"strategy  {self.chosen.strategy}, {number(self.chosen.cost)} {self.chosen.unit}",
-            f"runs as   {RUNS_AS_TEXT}",
+            f"runs as   {self._runs_as()}",
         ]
         parts = [("plan", self.chosen.text.split("\n")), ("cost", self._cost_lines())]
         if self.chosen.links and self.chosen.unit != LINK_UNIT:
@@ -119,6 +119,11 @@ class Explanation:
         """The chosen plan as a standalone picture."""
         title = f"{self.chosen.strategy}: {number(self.chosen.cost)} {self.chosen.unit}"
         return draw(title, self.sites, self.chosen.links, self.chosen.pictures)
+
+    def _runs_as(self) -> str:
+        if self.routing == "shares":
+            return RUNS_AS_TEXT
+        return f"{self.physical.routing}: {self.physical.reason}"
 
     def _cost_lines(self) -> list[str]:
         shown = [(number(term.cost), term.name) for term in self.chosen.terms]
@@ -144,9 +149,11 @@ def explain(
     strategy: str = AUTO,
     partitions: int = 2,
     pmjoin_partitions: int = PMJOIN_PARTITIONS,
+    routing: str | None = "shares",
 ) -> Explanation:
     """The plan of a query by one strategy, or by the cheapest; `partitions` is the engine's, of its shuffle.
 
+    `routing` is how the engine runs it, shares or pipeline; None takes the one that costs less.
     `pmjoin_partitions` is the most parts that PMJoin cuts streams into; with as many as there are known
     values, each value is planned on its own.
     """
@@ -177,9 +184,10 @@ def explain(
         chosen,
         tuple(alternatives),
         planning.sites,
-        plan_physical(query, partitions, statistics),
+        plan_physical(query, partitions, statistics, routing),
         plan_probing(query, statistics),
         notes_on(query, statistics, chosen),
+        routing,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from watersmeet.plan.plan_tree import number
 from watersmeet.plan.ring_savings import ring_savings
@@ -42,10 +42,14 @@ def level_lines(ring: Ring, level: int, shown: int = SHOWN) -> list[str]:
     return _shortened(lines, len(joins))
 
 
-def describe_join(join: Join, relations: dict[str, Relation]) -> str:
-    """What meets what, by which attribute."""
+def describe_join(
+    join: Join, relations: Mapping[str, Relation], made: Mapping[str, str] | None = None
+) -> str:
+    """What meets what, by which attribute; `made` says what to call the results of joins."""
     members = [relations[name] for name in join.members]
-    met = ", ".join(f"{one.slot or one.source} by {one.route}" for one in members)
+    met = ", ".join(
+        f"{one.slot or (made or {}).get(one.source, one.source)} by {one.route}" for one in members
+    )
     routes = {one.qualified(one.route) for one in members}
     also = [f"{left} = {right}" for left, right in join.equalities if not {left, right} <= routes]
     return f"{met} where {' and '.join(also)}" if also else met

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.decide_routing import decide_routing
 from watersmeet.plan.explain_hot_keys import HotClassPlan, plan_hot_values
+from watersmeet.plan.explain_ring import describe_join
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
 from watersmeet.query.expression import quote_ref
+from watersmeet.query.ring import Ring
 
 FINGERPRINT_FORMAT = 2  # raised when state written by an older version can no longer be read
 
@@ -19,7 +23,8 @@ FINGERPRINT_FORMAT = 2  # raised when state written by an older version can no l
 class PhysicalPlan:
     """A query with its routing; `partitions` is the number of shuffle partitions of every stage.
 
-    Probing sequences are only where the join starts from: it adapts them to what it observes.
+    With a pipeline the query runs as its levels, without one by shares. Probing sequences are only where the
+    join starts from: it adapts them to what it observes.
     """
 
     query: Query
@@ -27,6 +32,15 @@ class PhysicalPlan:
     partitions: int
     probing: tuple[ProbingSequence, ...] = ()
     hot_values: tuple[HotClassPlan, ...] = ()
+    pipeline: Ring | None = None
+    reason: str = ""  # why it is routed so
+    is_native: bool = False  # whether Spark's own joins run it
+
+    @property
+    def routing(self) -> Literal["shares", "pipeline", "native"]:
+        if self.is_native:
+            return "native"
+        return "shares" if self.pipeline is None else "pipeline"
 
     @property
     def fingerprint(self) -> str:
@@ -38,8 +52,11 @@ class PhysicalPlan:
             # Under a ROWS window all columns are kept: they order the tuples of one instant.
             kept = [c.pretty() for c in item.stream.columns if c.name in read or item.window.counts_rows]
             lines.append(f"columns of {item.alias}: {', '.join(kept)}")
-        lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
-        return "\n".join(lines)
+        if self.is_native:
+            lines.append("joins of Spark's own")
+        elif self.pipeline is None:
+            lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
+        return "\n".join([*lines, *self._pipeline_lines()])
 
     def stages(self) -> tuple[str, ...]:
         """The stages in order, each as one line."""
@@ -52,7 +69,12 @@ class PhysicalPlan:
             held = f", sampled every {format_duration(self.query.aggregate.emit_every_us)}"
         elif self.query.distinct:
             held = ", held until the watermark is past them"
-        stages.append(f"join   {len(self.query.inputs)} inputs in {self.shares.buckets_used} buckets{held}")
+        if self.is_native:
+            return ("cascade of Spark's own joins, in FROM order",)
+        if self.pipeline is None:
+            inputs, buckets = len(self.query.inputs), self.shares.buckets_used
+            stages.append(f"join   {inputs} inputs in {buckets} buckets{held}")
+        stages += [f"join   {line} in {self.partitions} buckets" for line in self._pipeline_lines()]
         residual = (
             f"where {' and '.join(expr.pretty() for expr in self.query.residual)}, "
             if self.query.residual
@@ -67,19 +89,41 @@ class PhysicalPlan:
 
     def retention(self) -> tuple[str, ...]:
         """What is kept of each input, and for how long."""
-        return tuple(f"{item.alias}: {self._kept(item)}" for item in self.query.inputs)
+        kept = [f"{item.alias}: {self._kept(item)}" for item in self.query.inputs]
+        results = [one for one in (self.pipeline.relations if self.pipeline else ()) if one.slot is None]
+        kept += [f"results by {one.route}: while all of their tuples live" for one in results]
+        return tuple(kept)
 
     def pretty(self) -> str:
         """The whole plan for `explain`."""
         parts = [
             ("sources", "\n".join(self._connections())),
             ("query", self.query.pretty()),
-            ("routing", self.shares.pretty()),
+            ("routing", self._routing()),
             ("hot values", "\n".join(each.pretty() for each in self.hot_values)),
             ("stages", "\n".join(self.stages())),
             ("state", "\n".join(self.retention())),
         ]
         return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text)
+
+    def _routing(self) -> str:
+        if self.is_native:
+            return "native: a cascade of Spark's own joins"
+        if self.pipeline is None:
+            return self.shares.pretty()
+        levels = len({join.level for join in self.pipeline.joins})
+        return "\n".join([f"pipeline of {levels} levels: {self.reason}", *self._pipeline_lines()])
+
+    def _pipeline_lines(self) -> list[str]:
+        """The joins of the pipeline, a line each; none where it is routed by shares."""
+        if self.pipeline is None:
+            return []
+        relations = {relation.name: relation for relation in self.pipeline.relations}
+        made = {
+            join.name: " ⋈ ".join(slot for slot in self.query.graph.aliases if slot in join.slots)
+            for join in self.pipeline.joins
+        }
+        return [f"level {join.level}: {describe_join(join, relations, made)}" for join in self.pipeline.joins]
 
     def _connections(self) -> list[str]:
         """Where streams come from that are no files, what is secret left out."""
@@ -101,7 +145,7 @@ class PhysicalPlan:
                 "event time",
             ]
         )
-        copies = self.shares.replication(item.alias)
+        copies = self.shares.replication(item.alias) if self.pipeline is None else 1
         replicated = f", in {copies} copies" if copies > 1 else ""
         return f"{', '.join(columns)}{replicated}; {self._lifetime(item)}"
 
@@ -120,8 +164,16 @@ class PhysicalPlan:
                 return "for ever"
 
 
-def plan_physical(query: Query, partitions: int, statistics: Statistics | None = None) -> PhysicalPlan:
-    """The plan for this many shuffle partitions; default statistics where none are known."""
+def plan_physical(
+    query: Query,
+    partitions: int,
+    statistics: Statistics | None = None,
+    routing: str | None = "shares",
+) -> PhysicalPlan:
+    """The plan for this many shuffle partitions; default statistics where none are known.
+
+    `routing` is shares, pipeline or native; None takes shares or a pipeline, whichever costs less.
+    """
     if query.joins_delayed and (query.distinct or query.aggregate):
         what = "aggregates" if query.aggregate else "SELECT DISTINCT"
         counted = next(item for item in query.inputs if item.window.counts_rows)
@@ -131,8 +183,12 @@ def plan_physical(query: Query, partitions: int, statistics: Statistics | None =
         )
     known = statistics or Statistics()
     shares = plan_shares(query, known, partitions)
-    hot = plan_hot_values(query, shares, known)
-    return PhysicalPlan(query, shares, partitions, plan_probing(query, known), hot)
+    chosen = decide_routing(query, known, partitions, routing)
+    hot = plan_hot_values(query, shares, known) if chosen.pipeline is None else ()
+    probing = plan_probing(query, known)
+    return PhysicalPlan(
+        query, shares, partitions, probing, hot, chosen.pipeline, chosen.reason, chosen.is_native
+    )
 
 
 def _indent(text: str) -> str:

@@ -6,7 +6,7 @@
     DIR/progress.json    what the query last told of itself, for `watersmeet size`
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
-is resumed with the number of partitions and the shares it was started with, whatever the session's settings
+is resumed with the number of partitions and the routing it was started with, whatever the session's settings
 and statistics are now: the state was cut by them.
 """
 
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +24,8 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.shares import Shares
 from watersmeet.query import Query
+from watersmeet.query.ring import Ring
+from watersmeet.query.ring_json import ring_from_json, ring_to_json
 from watersmeet.spark.folder import Folder
 from watersmeet.spark.state_log import describe_change
 
@@ -38,6 +42,8 @@ class Record:
     partitions: int
     shares: tuple[int, ...]
     ended: bool = False
+    routing: str = "shares"
+    pipeline: dict[str, Any] | None = None  # of a query that is routed so, as `ring_json` has it
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,24 @@ class Checkpoint:
                 "time. Start anew with another checkpoint"
             )
         if record is None or not self._holds("spark/offsets/*"):
-            self._write(Record(fresh.fingerprint, fresh.partitions, fresh.shares.shares))
+            pipeline = ring_to_json(fresh.pipeline) if fresh.pipeline is not None else None
+            shares = fresh.shares.shares
+            self._write(Record(fresh.fingerprint, fresh.partitions, shares, False, fresh.routing, pipeline))
             return fresh
-        shares = _shares(fresh.query, fresh, record.shares)
-        resumed = replace(fresh, shares=shares, partitions=record.partitions)
+        resumed = replace(fresh, shares=_shares(fresh.query, fresh, record.shares))
+        resumed = replace(resumed, partitions=record.partitions)
+        if record.pipeline is not None and fresh.pipeline is not None:
+            resumed = replace(resumed, pipeline=_pipeline(record.pipeline, fresh.pipeline))
         if resumed.fingerprint != record.fingerprint:
             raise ConfigurationError(describe_change(record.fingerprint, resumed.fingerprint))
         return resumed
+
+    def routing(self) -> str | None:
+        """How the query that was started here is routed; None on a new folder."""
+        record = self._read()
+        if record is None or not self._holds("spark/offsets/*"):
+            return None
+        return record.routing
 
     def control(self) -> DataFrame:
         """The control stream."""
@@ -116,7 +133,12 @@ class Checkpoint:
                 return None
             fields = json.loads(text)
             return Record(
-                fields["fingerprint"], fields["partitions"], tuple(fields["shares"]), fields["ended"]
+                fields["fingerprint"],
+                fields["partitions"],
+                tuple(fields["shares"]),
+                fields["ended"],
+                fields["routing"],
+                fields["pipeline"],
             )
         except OSError as error:
             raise self._unreadable(error) from None
@@ -142,6 +164,12 @@ class Checkpoint:
 def _said(reason: OSError | str) -> str:
     """What an error says, without the number of it."""
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
+
+
+def _pipeline(stored: Mapping[str, Any], fresh: Ring) -> Ring:
+    """The tree the query was started with, under the query as it is now."""
+    tree = ring_from_json(stored)
+    return replace(tree, endings=(replace(fresh.endings[0], join=tree.endings[0].join),))
 
 
 def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import (
     ANSWER_END,
     ANSWER_TS,
@@ -31,6 +32,8 @@ from watersmeet.kernel import (
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
+from watersmeet.query.ring import Ring
+from watersmeet.spark.cascade import cascade
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
@@ -40,10 +43,11 @@ from watersmeet.spark.metrics import STAGE_SCHEMA, observed
 from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
 from watersmeet.spark.parquet_files import INPUT, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
+from watersmeet.spark.pipelined import pipelined
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.sources import event_microseconds
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
-from watersmeet.spark.unpack import UnpackAnswers, UnpackValues
+from watersmeet.spark.unpack import Payload, UnpackAnswers, UnpackValues
 from watersmeet.spark.wire import WIRE_SCHEMA
 
 _NOW = "unix_micros(current_timestamp())"
@@ -66,6 +70,8 @@ class Compiler:
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
         query = self.query
+        if self.plan.is_native:
+            return cascade(query, self.sources).observe(OBSERVATION, F.count(F.lit(1)).alias("answers"))
         joined = self._join()
         if query.aggregate:
             return self._aggregate(joined)
@@ -79,6 +85,10 @@ class Compiler:
     def _join(self) -> DataFrame:
         """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
         query = self.query
+        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
+        payload = tuple((alias, columns) for alias, columns in payload if columns)
+        if self.plan.pipeline is not None:
+            return self._pipelined(self.plan.pipeline, payload)
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
         grid = Grid(self.plan.shares.shares)
         limit = self.limit.share(grid.buckets) if self.limit else None
@@ -103,10 +113,24 @@ class Compiler:
             JoinStage(stage), STAGE_SCHEMA, "Append", "None"
         )
         out = out.observe(OBSERVATION, *observed(bucket.layout, streams))
-        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
-        payload = tuple((alias, columns) for alias, columns in payload if columns)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
         return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
+
+    def _pipelined(self, ring: Ring, payload: Payload) -> DataFrame:
+        if self.limit is not None:
+            raise ConfigurationError("a limit of memory goes with routing by shares: --routing shares")
+        return pipelined(
+            self.spark,
+            self.query,
+            ring,
+            self.sources,
+            self.files,
+            partitions=self.plan.partitions,
+            fingerprint=self.plan.fingerprint,
+            control=self.control,
+            payload=payload,
+            schema=self._answer_schema(payload),
+        )
 
     def _cached(self, grid: Grid) -> int | None:
         """How many buckets a worker keeps under a limit: not those that others are at work on by now."""
@@ -241,7 +265,7 @@ class Compiler:
         assert attribute is not None
         return attribute.expr, self.query.graph.classes[cls].type
 
-    def _answer_schema(self, payload: tuple[tuple[str, tuple[str, ...]], ...]) -> StructType:
+    def _answer_schema(self, payload: Payload) -> StructType:
         fields = []
         for alias, columns in payload:
             types = {f.name: f.dataType for f in self.sources[self.query.input(alias).stream.name].schema}

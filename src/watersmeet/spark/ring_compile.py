@@ -9,13 +9,13 @@ Spark's checkpoint knows its sources by their place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.kernel import TS, Patience
+from watersmeet.kernel import KEEP, TS, Patience
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Feed, Ring
@@ -36,86 +36,123 @@ _NOW = "unix_micros(current_timestamp())"
 
 
 @dataclass(frozen=True)
+class RingInput:
+    """What is read once and sent as some feeds: a stream, under the name by which it is counted."""
+
+    name: str
+    stream: Stream
+    feeds: tuple[Feed, ...]
+    frame: DataFrame
+    files: DataFrame | None = None  # the names of its files, where they can be read directly
+    keep: str | None = None  # a condition, over `name`: tuples that do not meet it are not sent
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What its feeds hold, each once."""
+        return tuple(dict.fromkeys((TS, *(name for feed in self.feeds for name in feed_columns(feed)))))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """All columns by which its tuples could be indexed."""
+        return tuple(c.name for c in self.stream.columns if c.name != self.stream.event_time)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether its files go into chunks without an expression of Spark's between."""
+        declared = {column.name for column in self.stream.columns}
+        bare = all(name == TS or name in declared for name in self.columns)
+        return self.files is not None and self.keep is None and bare
+
+
+def ring_inputs(
+    ring: Ring, streams: Sequence[Stream], sources: Mapping[str, DataFrame], files: Mapping[str, DataFrame]
+) -> list[RingInput]:
+    """The inputs of a ring of many queries: each stream, once."""
+    feeds = {s.name: tuple(feed for feed in ring.feeds if feed.stream == s.name) for s in streams}
+    return [RingInput(s.name, s, feeds[s.name], sources[s.name], files.get(s.name)) for s in streams]
+
+
+@dataclass(frozen=True)
 class RingCompiler:
     """Builds the streaming DataFrame of a ring; `control` is a stream of which any row ends all input."""
 
-    spark: SparkSession
     ring: Ring
-    streams: Sequence[Stream]  # in the order of the ring's
-    sources: Mapping[str, DataFrame]
+    ship: RingShip
+    inputs: Sequence[RingInput]
     partitions: int
+    fingerprint: str
     control: DataFrame | None = None
-    files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
 
-    def answers(self, ship: RingShip) -> DataFrame:
+    def answers(self) -> DataFrame:
         """Rows (source, rows, chunk): the name of a shape, and answers of this shape."""
         labels = bucket_labels(self.partitions)
-        patience = {s.name: Patience(s.lateness_us, s.idle_after_us) for s in self.streams}
-        fingerprint, digest = ring_fingerprint(self.ring, self.streams, self.partitions), ship.digest
+        patience = {
+            item.stream.name: Patience(item.stream.lateness_us, item.stream.idle_after_us)
+            for item in self.inputs
+        }
+        names = {item.name: item.stream.name for item in self.inputs}
+        attributes = {
+            item.name: len(item.stream.columns) - (item.stream.event_time is not None) for item in self.inputs
+        }
         rows = self._packed(labels)
         for level in range(1, self.ring.levels + 1):
-            plan = LevelPlan(f"level {level} {digest}", level, ship, patience, labels, fingerprint)
+            name = f"level {level} {self.ship.digest}"
+            plan = LevelPlan(name, level, self.ship, patience, names, attributes, labels, self.fingerprint)
             rows = rows.groupBy("bucket").transformWithStateInPandas(
                 RingStage(plan), RING_SCHEMA, "Append", "None"
             )
-        rows = rows.observe(OBSERVATION, *ring_observed(self.ring.streams, self.ring.levels))
+        rows = rows.observe(OBSERVATION, *ring_observed(names, self.ring.levels))
         return rows.where(F.col("level") == ANSWERS).select("source", "rows", "chunk")
 
     def _packed(self, labels: tuple[int, ...]) -> DataFrame:
-        parts: list[DataFrame] = []
-        direct: list[tuple[int, Stream, tuple[Feed, ...]]] = []
-        for number, stream in enumerate(self.streams):
-            feeds = tuple(feed for feed in self.ring.feeds if feed.stream == stream.name)
-            if stream.name in self.files and all(_is_bare(stream, feed) for feed in feeds):
-                direct.append((number, stream, feeds))
-                continue
-            projected, given = self._projected(stream, feeds)
-            pack = RingPack(stream.name, feeds, labels, _columns(feeds), given)
-            parts.append(projected.mapInArrow(pack, RING_SCHEMA))
+        direct = [item for item in self.inputs if item.is_direct]
+        parts = [self._packed_rows(item, labels) for item in self.inputs if not item.is_direct]
         if direct:
             parts.append(self._packed_files(direct, labels))
         if self.control is not None:
             parts.append(self.control.mapInArrow(RingPackEnd(labels), RING_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
 
-    def _packed_files(
-        self, direct: list[tuple[int, Stream, tuple[Feed, ...]]], labels: tuple[int, ...]
-    ) -> DataFrame:
+    def _packed_rows(self, item: RingInput, labels: tuple[int, ...]) -> DataFrame:
+        """An input as Spark reads it; columns have names of ours there, without any sign that Spark reads."""
+        stream = quote_name(item.stream.name)
+        texts = {TS: event_microseconds(item.stream, item.stream.name)}
+        for key in (key for feed in item.feeds for key in feed.keys):
+            texts[key.name] = key.sql if key.type is None else f"CAST({key.sql} AS {key.type})"
+        for column in (column for feed in item.feeds for column in feed.columns):
+            texts.setdefault(column, f"{stream}.{quote_name(column)}")
+        given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(item.columns)}
+        selected = [f"{texts[column]} AS {safe}" for column, safe in given.items()]
+        frame = item.frame
+        if item.keep is not None:
+            frame = frame.alias(item.name).withColumn(KEEP, F.expr(item.keep))
+            selected.append(KEEP)
+        if self._tells_time:
+            selected.append(f"{_NOW} AS {NOW}")
+        pack = RingPack(item.name, item.feeds, labels, item.columns, tuple(given.values()))
+        return frame.alias(item.stream.name).selectExpr(*selected).mapInArrow(pack, RING_SCHEMA)
+
+    def _packed_files(self, direct: list[RingInput], labels: tuple[int, ...]) -> DataFrame:
         packs, frames = {}, []
-        for number, stream, feeds in direct:
-            assert stream.event_time is not None
-            types = {column.name: column.type for column in stream.columns}
+        for number, item in enumerate(direct):
+            time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}
+            assert time is not None
+            assert item.files is not None
             columns = tuple(
-                FileColumn(name, name, types[name])
-                if name != TS
-                else FileColumn(TS, stream.event_time, types[stream.event_time], is_time=True)
-                for name in _columns(feeds)
+                FileColumn(TS, time, types[time], is_time=True)
+                if name == TS
+                else FileColumn(name, name, types[name])
+                for name in item.columns
             )
-            names = _columns(feeds)
-            packs[number] = (RingPack(stream.name, feeds, labels, names, names), columns)
-            frame = self.files[stream.name].withColumn(INPUT, F.lit(number))
+            packs[number] = (RingPack(item.name, item.feeds, labels, item.columns, item.columns), columns)
+            frame = item.files.withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
         return united.mapInArrow(PackFiles(packs, may_be_late=False), RING_SCHEMA)
 
-    def _projected(self, stream: Stream, feeds: tuple[Feed, ...]) -> tuple[DataFrame, tuple[str, ...]]:
-        """A stream as the columns its feeds hold, and the names they have here."""
-        name = quote_name(stream.name)
-        texts = {TS: event_microseconds(stream, stream.name)}
-        for key in (key for feed in feeds for key in feed.keys):
-            texts[key.name] = key.sql if key.type is None else f"CAST({key.sql} AS {key.type})"
-        for column in (column for feed in feeds for column in feed.columns):
-            texts.setdefault(column, f"{name}.{quote_name(column)}")
-        given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(_columns(feeds))}
-        selected = [f"{texts[column]} AS {safe}" for column, safe in given.items()]
-        if self._tells_time:
-            selected.append(f"{_NOW} AS {NOW}")
-        source = self.sources[stream.name].alias(stream.name)
-        return source.selectExpr(*selected), tuple(given.values())
-
     @property
     def _tells_time(self) -> bool:
-        return any(stream.idle_after_us is not None for stream in self.streams)
+        return any(item.stream.idle_after_us is not None for item in self.inputs)
 
 
 def ring_fingerprint(ring: Ring, streams: Sequence[Stream], partitions: int) -> str:
@@ -125,14 +162,3 @@ def ring_fingerprint(ring: Ring, streams: Sequence[Stream], partitions: int) -> 
         columns = ", ".join(column.pretty() for column in stream.columns)
         lines.append(f"stream {stream.name}: {columns}; event time {stream.event_time}")
     return "\n".join(lines)
-
-
-def _columns(feeds: tuple[Feed, ...]) -> tuple[str, ...]:
-    """What the feeds of one stream hold, each once."""
-    return tuple(dict.fromkeys((TS, *(name for feed in feeds for name in feed_columns(feed)))))
-
-
-def _is_bare(stream: Stream, feed: Feed) -> bool:
-    """Whether a feed's files go into chunks without an expression of Spark's between."""
-    declared = {column.name for column in stream.columns}
-    return all(name == TS or name in declared for name in feed_columns(feed))

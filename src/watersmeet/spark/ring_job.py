@@ -18,7 +18,7 @@ from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.progress import Progress, parse_progress
 from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers, column_types
-from watersmeet.spark.ring_compile import RingCompiler
+from watersmeet.spark.ring_compile import RingCompiler, ring_fingerprint, ring_inputs
 from watersmeet.spark.ring_ship import ship_ring
 from watersmeet.spark.ring_sinks import check_sink, takes_json, write_batch
 from watersmeet.spark.sinks import CONSOLE, spark_interval
@@ -57,17 +57,17 @@ class RingJob:
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
         streams = self.pipeline.streams
-        compiler = RingCompiler(
-            self.spark, self.ring, streams, self.sources, self.partitions, files=self.files
-        )
         ship = ship_ring(self.spark, self.ring)
+        inputs = ring_inputs(self.ring, streams, self.sources, self.files)
+        fingerprint = ring_fingerprint(self.ring, streams, self.partitions)
+        compiler = RingCompiler(self.ring, ship, inputs, self.partitions, fingerprint)
         answers = RingAnswers(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
         fill = _Fill(answers, sinks, self.base, self.ring_id, self.on_answers, self.tailed)
         writer = (
-            compiler.answers(ship)
+            compiler.answers()
             .writeStream.foreachBatch(fill)
             .option("checkpointLocation", f"{self.folder}/spark")
             .queryName(self.name)

@@ -1,7 +1,8 @@
 """What a ring tells of each batch, summed by `DataFrame.observe` as the metrics of one query are.
 
-Streams take the place of inputs: `input_s1` are the tuples of s1 that arrived, `sent_s1` those that were
-sent, once for each attribute in use.
+In a ring of many queries streams take the place of inputs: `input_s1` are the tuples of s1 that arrived.
+`sent` counts a tuple once for each attribute in use; `sent_by_all` is what it would be if every tuple were
+indexed by every attribute of its stream, as in RJoin.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ SUMMED = (
     "stage_us",
     "arrived_bytes",
     "combinations",  # results of joins, at all levels
+    "sent",
+    "sent_by_all",
     "stored",  # of these, kept at a later level: rewritten queries that wait for more tuples
 )
 
 
-def ring_metric_names(streams: Sequence[str], levels: int) -> tuple[str, ...]:
+def ring_metric_names(names: Mapping[str, str], levels: int) -> tuple[str, ...]:
     """Every metric of a ring, in order."""
-    per_stream = [f"{kind}_{name}" for name in streams for kind in ("input", "sent", "late", "undated")]
+    per_input = [f"{kind}_{name}" for name in names for kind in ("input", "late", "undated")]
     per_level = [f"{kind}_level_{n}" for n in range(1, levels + 1) for kind in ("state_rows", "combinations")]
-    times = [f"max_ts_{name}" for name in streams]
-    return (*SUMMED, *per_stream, *per_level, WATERMARK_US, *times)
+    times = [f"max_ts_{stream}" for stream in dict.fromkeys(names.values())]
+    return (*SUMMED, *per_input, *per_level, WATERMARK_US, *times)
 
 
-def ring_observed(streams: Sequence[str], levels: int) -> list[Column]:
+def ring_observed(names: Mapping[str, str], levels: int) -> list[Column]:
     """The aggregates to observe."""
     return [
         (F.max if is_largest(name) else F.sum)(F.get(F.col("metrics"), place)).alias(name)
-        for place, name in enumerate(ring_metric_names(streams, levels))
+        for place, name in enumerate(ring_metric_names(names, levels))
     ]
 
 
 class RingMetrics:
     """The metrics of one bucket of one level."""
 
-    def __init__(self, streams: Sequence[str], levels: int) -> None:
-        self._streams = streams
-        is_time = {
-            n: n == WATERMARK_US or n.startswith("max_ts_") for n in ring_metric_names(streams, levels)
-        }
-        self._values = {name: BEGINNING if is_time[name] else 0 for name in is_time}
+    def __init__(self, names: Mapping[str, str], levels: int) -> None:
+        self._names = names
+        metrics = ring_metric_names(names, levels)
+        self._values = {name: BEGINNING if is_largest(name) else 0 for name in metrics}
 
     @property
     def values(self) -> list[int]:
@@ -65,18 +66,27 @@ class RingMetrics:
         self._values[name] = value
 
     def count(
-        self, level: int, rows: Sequence[RingRow], bucket: RingBucket, after: Mapping[str, int]
+        self,
+        level: int,
+        rows: Sequence[RingRow],
+        bucket: RingBucket,
+        after: Mapping[str, int],
+        feed_levels: Mapping[str, tuple[int, ...]],
+        attributes: Mapping[str, int],
     ) -> None:
-        """Counts what arrived and what is kept."""
+        """Counts what arrived and what is kept; `attributes` is how many each input has."""
         counts = bucket.counts
         for row in rows:
             if row.source.startswith(MARK):
-                stream = row.source.removeprefix(MARK)
-                self._values[f"input_{stream}"] += row.rows
-                self._values[f"undated_{stream}"] += row.undated
-                self._values[f"max_ts_{stream}"] = max(self._values[f"max_ts_{stream}"], row.max_ts, UNKNOWN)
+                name = row.source.removeprefix(MARK)
+                self._values[f"input_{name}"] += row.rows
+                self._values["sent_by_all"] += row.rows * attributes[name]
+                self._values[f"undated_{name}"] += row.undated
+                newest = f"max_ts_{self._names[name]}"
+                self._values[newest] = max(self._values[newest], row.max_ts, UNKNOWN)
+        inputs = {stream: name for name, stream in reversed(list(self._names.items()))}
         for stream, late in counts.late.items():
-            self._values[f"late_{stream}"] += late
+            self._values[f"late_{inputs[stream]}"] += late
         self._values |= {
             "answers": sum(counts.answers.values()),
             "probes": counts.probes,
@@ -84,6 +94,7 @@ class RingMetrics:
             "state_bytes": sum(bucket.state_bytes.values()),
             "memory_bytes": bucket.used_bytes,
             "arrived_bytes": sum(len(row.chunk) for row in rows),
+            "sent": sum(row.rows for row in rows if feed_levels.get(row.source, (0,))[0] == level),
             "combinations": counts.results,
             "stored": counts.stored,
             f"state_rows_level_{level}": sum(bucket.state_rows.values()),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import TS, route_rows
+from watersmeet.kernel import KEEP, TS, route_rows
 from watersmeet.query.ring import Feed
 from watersmeet.spark.pack import CHUNK_BYTES, CHUNK_ROWS, NOW
 from watersmeet.spark.ring_wire import END, MARK, RingRow, ring_arrow
@@ -22,9 +22,9 @@ from watersmeet.spark.wire import UNKNOWN, encode
 
 @dataclass(frozen=True)
 class RingPack:
-    """Packs one stream; called by `mapInArrow` with the rows of one partition."""
+    """Packs one input; called by `mapInArrow` with the rows of one partition."""
 
-    stream: str
+    name: str
     feeds: tuple[Feed, ...]
     labels: tuple[int, ...]
     columns: tuple[str, ...] = (TS,)  # of all feeds
@@ -43,8 +43,7 @@ class RingPack:
             if seen is not None:
                 max_ts = max(max_ts, seen)
             undated += int(times.null_count)
-            dated = batch.filter(times.is_valid()) if times.null_count else batch
-            gathered.append(dated.select(list(self.given)).rename_columns(list(self.columns)))
+            gathered.append(self._usable(batch))
             rows += int(batch.num_rows)
             nbytes += int(gathered[-1].nbytes)
             if rows >= CHUNK_ROWS or nbytes >= CHUNK_BYTES:
@@ -53,13 +52,23 @@ class RingPack:
         if rows:
             yield self._send(gathered, max_ts, now_us, undated)
 
+    def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The tuples that have an event time and meet the condition, if there is one."""
+        chosen = batch.select(list(self.given)).rename_columns(list(self.columns))
+        mask = batch.column(TS).is_valid()
+        if KEEP in batch.schema.names:
+            mask = pc.and_(mask, pc.fill_null(batch.column(KEEP), False))
+        elif not batch.column(TS).null_count:
+            return chosen
+        return chosen.filter(mask)
+
     def _send(self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int) -> pa.RecordBatch:
         whole = pa.concat_batches(gathered)
         sent = [
             RingRow(
                 label,
                 1,
-                f"{MARK}{self.stream}",
+                f"{MARK}{self.name}",
                 rows=0 if number else int(whole.num_rows),
                 max_ts=max_ts,
                 now_us=now_us,

@@ -55,6 +55,8 @@ class LevelPlan:
     level: int
     ship: RingShip
     patience: Mapping[str, Patience]
+    names: Mapping[str, str]  # of the inputs, and the stream of each
+    attributes: Mapping[str, int]  # how many each input has, used or not
     labels: tuple[int, ...]
     fingerprint: str
     cached_buckets: int | None = None
@@ -110,7 +112,7 @@ class RingStage(BucketStage):
             raise DataError("a ring runs in a streaming query alone")
         rows = list(arriving)
         ring = self.plan.ship.ring
-        metrics = RingMetrics(ring.streams, ring.levels)
+        metrics = RingMetrics(self.plan.names, ring.levels)
         out = _Outbox()
         own = [row for row in rows if row.level == self.plan.level]
         for row in rows:
@@ -125,7 +127,7 @@ class RingStage(BucketStage):
             yield from out.put_all(self._send(state, found, number))
         yield from out.put_all(out.forwarded)
         kernel_s = time.perf_counter() - kernel_s
-        metrics.count(self.plan.level, own, state.bucket, after)
+        metrics.count(self.plan.level, own, state.bucket, after, state.feed_levels, self.plan.attributes)
         metrics.set("kernel_us", int(1e6 * kernel_s))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
         yield from out.put(RingRow(self.plan.labels[number], TOLD, "", metrics=metrics.values))
@@ -142,7 +144,7 @@ class RingStage(BucketStage):
         max_ts: dict[str, int] = {}
         for row in rows:
             if row.source.startswith(MARK) and row.max_ts != UNKNOWN:
-                stream = row.source.removeprefix(MARK)
+                stream = self.plan.names[row.source.removeprefix(MARK)]
                 max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))
         times = [row.now_us for row in rows if row.now_us != UNKNOWN]
         is_end = any(row.source == END for row in rows)

@@ -11,6 +11,8 @@ from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
 from watersmeet.spark.metrics import CHUNK
 from watersmeet.spark.wire import decode
 
+Payload = tuple[tuple[str, tuple[str, ...]], ...]  # alias -> columns, for inputs with any
+
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -18,9 +20,9 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 class UnpackAnswers:
     """Yields answers as rows: a struct per input that answers need, t, and on request the end or the tick."""
 
-    payload: tuple[tuple[str, tuple[str, ...]], ...]  # alias -> columns, for inputs with any
-    with_end: bool
-    with_tick: bool
+    payload: Payload
+    with_end: bool = False
+    with_tick: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,0 +1,245 @@
+"""Planning rings: names that do not depend on wording, joins that are shared, trees that are legal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.plan.joins import edges, join_query
+from tests.plan.rings import check_ring
+from tests.ring_cases import COLUMNS, RingCase, reworded, ring_cases, ring_queries
+from watersmeet.errors import QueryError
+from watersmeet.plan.ring import MAX_STREAMS, Registered, plan_ring
+from watersmeet.plan.statistics import AttributeStatistics, Statistics, StreamStatistics
+from watersmeet.query import Query, Stream
+from watersmeet.query.ring import Ring
+from watersmeet.sql import bind_query
+
+Examples = Callable[[int], settings]
+
+STREAMS = tuple(Stream(f"s{n}", COLUMNS, "ts") for n in range(1, 5))
+TWO = "s1 [RANGE 10 SECONDS] AS a, s2 [RANGE 10 SECONDS] AS b"
+THREE = f"{TWO}, s3 [RANGE 10 SECONDS] AS c"
+
+
+def registered(*texts: str, first: int = 0) -> list[Registered]:
+    queries = [bind_query(text, STREAMS) for text in texts]
+    return [Registered(f"q{n}", n, query) for n, query in enumerate(queries, first)]
+
+
+def plan(*texts: str, levels: int = 3, **given: object) -> Ring:
+    queries = registered(*texts)
+    ring = plan_ring(queries, STREAMS, levels, **given)  # type: ignore[arg-type]
+    check_ring(ring, queries)
+    return ring
+
+
+def names(ring: Ring) -> tuple[list[str], ...]:
+    return tuple([each.name for each in some] for some in (ring.feeds, ring.relations, ring.joins))
+
+
+def members(ring: Ring, level: int) -> list[list[str]]:
+    """What meets in each join of a level, by stream or, for results, all their streams."""
+    relations = {relation.name: relation for relation in ring.relations}
+    return [
+        [
+            (one.slot or one.source).split("[")[0].split(" ~")[0]
+            for one in map(relations.get, join.members)
+            if one
+        ]
+        for join in ring.joins
+        if join.level == level
+    ]
+
+
+def test_a_query_on_one_attribute_is_one_join_of_all_its_inputs() -> None:
+    ring = plan(
+        f"SELECT a.v FROM {THREE}, s4 AS d WHERE a.b0 = b.b0 AND b.b0 = c.b1 AND c.b1 = d.b0", levels=1
+    )
+    assert members(ring, 1) == [["s1", "s2", "s3", "s4"]]
+    assert len(ring.joins[0].equalities) == 3
+
+
+def test_a_composite_key_is_asked_where_it_is_routed() -> None:
+    ring = plan(f"SELECT a.v FROM {TWO} WHERE a.b0 = b.b0 AND a.t0 = b.t1", levels=1)
+    (join,) = ring.joins
+    assert len(join.equalities) == 2
+    assert {relation.keys for relation in ring.relations} in (
+        {("b0", "t0"), ("b0", "t1")},
+        {("t0", "b0"), ("t1", "b0")},
+    )
+
+
+def test_the_closing_edge_of_a_cycle_is_asked_at_the_last_join() -> None:
+    ring = plan(f"SELECT a.v FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1 AND c.b2 = a.b2", levels=2)
+    assert [len(join.equalities) for join in ring.joins] == [1, 2]
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    ring = plan(f"SELECT a.v, b.t0 FROM {TWO} WHERE a.b0 = b.b0 AND a.f0")
+    feeds = {feed.name: ([key.name for key in feed.keys], feed.columns) for feed in ring.feeds}
+    assert feeds == {"s1 by b0": (["b0"], ("f0", "v")), "s2 by b0": (["b0"], ("t0",))}
+
+
+def test_other_aliases_and_another_order_mean_the_same() -> None:
+    one = plan(f"SELECT a.v FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1")
+    other = plan(
+        "SELECT z.v FROM s3 [RANGE 10 SECONDS] AS x, s1 [RANGE 10000 MILLISECONDS] AS z "
+        "JOIN s2 [RANGE 10 SECONDS] AS y ON z.b0 = y.b0 WHERE x.b1 = y.b1"
+    )
+    assert names(one) == names(other)
+    assert one.endings[0].shape == other.endings[0].shape
+
+
+def test_names_do_not_depend_on_wording(examples: Examples) -> None:
+    """Also where a stream occurs several times: its occurrences are told apart by what they are joined with."""
+
+    @examples(150)
+    @given(ring_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
+    def holds(query: Query, aliases: Sequence[str], random: object) -> None:
+        order = list(range(len(query.inputs)))
+        random.shuffle(order)  # type: ignore[attr-defined]
+        other = reworded(query, dict(zip(query.graph.aliases, aliases, strict=False)), order)
+        plain = reworded(query, {alias: alias for alias in query.graph.aliases}, range(len(order)))
+        rings = [plan_ring([Registered("q", 0, each)], STREAMS, 5) for each in (plain, other)]
+        assert names(rings[0]) == names(rings[1])
+
+    holds()
+
+
+def test_random_rings_are_legal(examples: Examples) -> None:
+    @examples(150)
+    @given(ring_cases(max_queries=6, max_inputs=5))
+    def holds(case: RingCase) -> None:
+        ring = plan_ring(case.queries, case.streams, 5)
+        check_ring(ring, list(case.queries))
+        assert plan_ring(case.queries[::-1], case.streams, 5) == ring
+        assert plan_ring(case.queries, case.streams, 5, kept=ring) == ring
+
+    holds()
+
+
+def test_queries_that_differ_in_constants_share_everything_but_their_endings() -> None:
+    texts = [
+        f"SELECT a.v, c.t0 FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1 AND a.v = {n} AND b.t1 < '{n}'"
+        for n in range(50)
+    ]
+    ring, alone = plan(*texts), plan(texts[0])
+    assert names(ring) == names(alone)
+    assert len({ending.shape for ending in ring.endings}) == 1
+
+
+def test_queries_share_the_joins_they_have_in_common() -> None:
+    first = f"SELECT a.v FROM {TWO} WHERE a.b0 = b.b0"
+    longer = f"SELECT a.v, c.v AS w FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1"
+    ring = plan(first, longer)
+    assert members(ring, 1) == [["s1", "s2"]]
+    assert members(ring, 2) == [["s1 s2", "s3"]]
+
+
+def test_what_is_there_already_decides_between_trees() -> None:
+    """b and c are joined for another query, so the chain begins with them, whichever would be chosen alone."""
+    chain = f"SELECT a.v FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1"
+    for pair, joined in (("a.b0 = b.b0", ["s1", "s2"]), ("b.b1 = c.b1", ["s2", "s3"])):
+        streams = "s1 [RANGE 10 SECONDS] AS a, " if "a." in pair else "s3 [RANGE 10 SECONDS] AS c, "
+        other = f"SELECT b.v FROM {streams} s2 [RANGE 10 SECONDS] AS b WHERE {pair}"
+        assert members(plan(other, chain), 1) == [joined]
+
+
+@pytest.mark.parametrize(("rare", "first"), [("s1", ["s1", "s2"]), ("s3", ["s2", "s3"])])
+def test_rates_decide_where_nothing_is_there(rare: str, first: list[str]) -> None:
+    statistics = Statistics({rare: StreamStatistics(rate_per_s=1.0)})
+    chain = f"SELECT a.v FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1"
+    assert members(plan(chain, statistics=statistics), 1) == [first]
+
+
+def test_a_chain_of_four_fits_two_levels_and_a_star_of_four_needs_three() -> None:
+    where = "a.b0 = b.b0 AND b.b1 = c.b1 AND c.b2 = d.b2"
+    ring = plan(f"SELECT a.v FROM {THREE}, s4 AS d WHERE {where}", levels=2)
+    assert members(ring, 2) == [["s1 s2", "s3 s4"]]
+    star = f"SELECT a.v FROM {THREE}, s4 AS d WHERE a.b0 = b.b0 AND a.b1 = c.b1 AND a.b2 = d.b2"
+    assert max(join.level for join in plan(star, levels=3).joins) == 3
+    with pytest.raises(QueryError, match="query q0 needs 3 levels of joins, and the ring has 2"):
+        plan(star, levels=2)
+
+
+@pytest.mark.parametrize("topology", ["chain", "star", "cycle", "type 1", "fully-connected"])
+@pytest.mark.parametrize("count", [2, 5, 8, 12, 16])
+def test_many_inputs_are_planned(topology: str, count: int) -> None:
+    aliases = [f"t{n:02d}" for n in range(count)]
+    query = join_query(aliases, edges(topology, aliases))
+    streams = [item.stream for item in query.inputs]
+    found = [Registered("q", 0, query)]
+    check_ring(plan_ring(found, streams, count), found)
+
+
+def test_a_query_that_is_kept_keeps_its_joins_whatever_is_known_later() -> None:
+    chain = f"SELECT a.v FROM {THREE} WHERE a.b0 = b.b0 AND b.b1 = c.b1"
+    distinct = AttributeStatistics(distinct=1e6)
+    rare = Statistics({"s3": StreamStatistics(rate_per_s=1.0, attributes={"b1": distinct})})
+    first = plan(chain, statistics=Statistics({"s1": StreamStatistics(rate_per_s=1.0)}))
+    kept = plan_ring(registered(chain), STREAMS, 3, rare, kept=first)
+    assert names(kept) == names(first)
+    assert names(plan_ring(registered(chain), STREAMS, 3, rare)) != names(first)
+    more = [
+        *registered(chain),
+        *registered(f"SELECT b.v FROM {THREE} WHERE b.b1 = c.b1 AND a.t0 = b.t0", first=1),
+    ]
+    grown = plan_ring(more, STREAMS, 3, rare, kept=first)
+    check_ring(grown, more)
+    for before, after in zip(names(first), names(grown), strict=True):
+        assert set(before) <= set(after)
+    assert names(plan_ring(registered(chain), STREAMS, 3, rare, kept=grown)) == names(first)
+
+
+def test_streams_keep_their_places() -> None:
+    first = plan_ring([], STREAMS[1:3], 2)
+    again = plan_ring([], STREAMS, 2, kept=first)
+    assert first.streams == ("s2", "s3")
+    assert again.streams == ("s2", "s3", "s1", "s4")
+
+
+def test_a_single_stream_is_spread_by_what_is_never_null() -> None:
+    (timed,) = plan("SELECT v FROM s1 WHERE v > 3").feeds
+    assert timed.route == "ts"
+    stamped = Stream("s9", (*COLUMNS[:2],))
+    query = Registered("q", 0, bind_query("SELECT b0 FROM s9", [stamped]))
+    ring = plan_ring([query], [stamped], 1)
+    check_ring(ring, [query])
+    assert ring.feeds[0].keys[0].sql == "hash(s9.b0, s9.b1)"
+
+
+def test_what_is_compared_is_named_by_its_stream_and_type() -> None:
+    ring = plan(f"SELECT a.v FROM {TWO} WHERE LOWER(a.t0) = b.t0 AND a.i0 = b.b0")
+    keys = {key.name: (key.sql, key.type) for feed in ring.feeds for key in feed.keys}
+    assert keys == {
+        "lower(s1.t0) as string": ("LOWER(s1.t0)", "string"),
+        "s1.i0 as bigint": ("s1.i0", "bigint"),
+        "t0": ("s2.t0", "string"),
+        "b0": ("s2.b0", "bigint"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT a.v FROM s1 [ROWS 5] AS a, s2 AS b WHERE a.b0 = b.b0", "s1 AS a .ROWS 5. counts rows"),
+        ("SELECT DISTINCT v FROM s1", "it is SELECT DISTINCT"),
+        ("SELECT count(*) AS n FROM s1 [RANGE 10 SECONDS]", "it has aggregates"),
+    ],
+)
+def test_what_a_ring_does_not_run_is_refused(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=f"query q0 does not run in a ring: {message}.* of its own"):
+        plan(text)
+
+
+def test_a_ring_has_a_limit_of_streams_and_reads_its_own_alone() -> None:
+    many = [Stream(f"t{n}", COLUMNS, "ts") for n in range(MAX_STREAMS + 1)]
+    assert len(plan_ring([], many[:-1], 1).streams) == MAX_STREAMS
+    with pytest.raises(QueryError, match="at most 63 streams, not 64"):
+        plan_ring([], many, 1)
+    with pytest.raises(QueryError, match="query q0: s1 is no stream of the ring"):
+        plan_ring(registered("SELECT v FROM s1"), STREAMS[1:], 1)
