@@ -89,8 +89,14 @@ def test_a_request_is_taken_whole_or_not_at_all_and_others_do_not_suffer(standin
         (submit(x="CREATE SINK z WITH (format = 'parquet')"), "query x: write one SELECT"),
         (submit(x=f"INSERT INTO ouch {CHAIN}"), "query x:1:13: there is no sink ouch"),
         (submit(x=f"INSERT INTO odd {CHAIN}"), "sink odd: a ring writes to"),
-        (submit(x=CHAIN.replace("SELECT", "SELECT DISTINCT")), "query x does not run in a ring: it is SELECT DISTINCT"),
-        (submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"), "query x does not run in a ring: s1 AS a [ROWS 5] counts rows"),
+        (
+            submit(x=CHAIN.replace("SELECT", "SELECT DISTINCT")),
+            "query x does not run in a ring: it is SELECT DISTINCT",
+        ),
+        (
+            submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"),
+            "query x does not run in a ring: s1 AS a [ROWS 5] counts rows",
+        ),
         (Drop(("aa",)), "there is no query aa: did you mean a?"),
         (Drop(("zebra",)), "there is no query zebra: it has a"),
         (
