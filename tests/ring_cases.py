@@ -40,6 +40,7 @@ COLUMNS = (
     Column("t1", "string"),
     Column("d0", "double"),
     Column("f0", "boolean"),
+    Column("day", "date"),
     Column("v", "bigint"),
     Column("ts", "timestamp"),
 )
@@ -129,11 +130,15 @@ def _filters(draw: st.DrawFn, alias: str) -> tuple[Expr, ...]:
         f"{alias}.v + 1 > 2": "v",
         f"{alias}.d0 < 1.0": "d0",
         f"{alias}.v BETWEEN 0 AND 4": "v",
+        f"{alias}.day > DATE '1999-12-31'": "day",
+        f"{alias}.ts <> TIMESTAMP '1970-01-01 00:00:00.000005Z'": "ts",
+        f"{alias}.b1 < {alias}.b2": "b1 b2",
     }
     if draw(st.integers(0, 2)):
         return ()
     text = draw(st.sampled_from(sorted(texts)))
-    return (Expr(text, (ColumnRef(alias, texts[text]),), "boolean"),)
+    columns = tuple(ColumnRef(alias, name) for name in texts[text].split())
+    return (Expr(text, columns, "boolean"),)
 
 
 @st.composite

@@ -161,7 +161,7 @@ def _event_times_whole(ring: Ring, streams: Mapping[str, Stream], shape: Shape, 
     feeds = {feed.name: feed.stream for feed in ring.feeds}
     times = {ANSWER_TIME}
     for relation in ring.relations:
-        if relation.slot is not None:
+        if relation.slot is not None and feeds[relation.source] in streams:
             times.add(f"{relation.slot}.{streams[feeds[relation.source]].event_time}")
     outputs = () if shape.needs_spark else shape.outputs or ()
     named = [name for name, column in outputs if column in times]

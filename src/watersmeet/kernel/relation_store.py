@@ -21,6 +21,8 @@ from watersmeet.kernel.store import MAX_SLICES_PER_APPEND, Arrivals, Chunk, Tupl
 from watersmeet.query import NEVER, UNBOUNDED
 from watersmeet.query.ring import END, Relation
 
+MIN_TRIMMED_ROWS = 64  # a smaller chunk of results is not worth cutting
+
 
 class RelationStore(TupleStore):
     """The live rows of one relation; its keys are classes 0, 1, ... in order."""
@@ -65,7 +67,10 @@ class RelationStore(TupleStore):
         self._quiet_until = min([*ends, *(self._half_end(chunk) for chunk in self.chunks)], default=NEVER)
 
     def _half_end(self, chunk: Chunk) -> int:
-        return chunk.half_end if self.brings_ends else self.layout.window.end_us(chunk.half_ts)
+        """When half of a chunk is over; one of few rows goes as a whole."""
+        if not self.brings_ends:
+            return self.layout.window.end_us(chunk.half_ts)
+        return chunk.half_end if chunk.batch.num_rows >= MIN_TRIMMED_ROWS else chunk.max_end
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Columns at these row numbers, NULL where a row lacks one."""
@@ -116,7 +121,7 @@ class RelationStore(TupleStore):
     def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
         if not self.brings_ends:
             return super()._trimmed(chunk, watermark)
-        if chunk.half_end > watermark:
+        if self._half_end(chunk) > watermark:
             return chunk
         over = int(np.argmax(np.asarray(chunk.batch.column(END)) > watermark))
         rest = chunk.batch.take(pa.array(np.arange(over, chunk.batch.num_rows)))
@@ -155,7 +160,7 @@ def concat_unlike(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def ends_in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Ordered by end, so that what is over can be cut off its front."""
     ends = np.asarray(batch.column(END))
-    if bool((ends[1:] >= ends[:-1]).all()):
+    if len(ends) < MIN_TRIMMED_ROWS or bool((ends[1:] >= ends[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(ends, kind="stable")))
 

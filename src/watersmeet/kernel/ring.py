@@ -274,10 +274,14 @@ class RingBucket:
 
     def _expire(self, plan: RingLevel, after: Mapping[str, int], ready: Mapping[str, Arrivals]) -> None:
         """Forgets what can meet nothing any more, and merges small chunks."""
+        bounds: dict[tuple[str, ...], int] = {}
         for name, relation in plan.relations.items():
             store = self.stores[name]
             if store.chunks:
-                store.expire(min(after.get(stream, BEGINNING) for stream in relation.streams))
+                streams = relation.streams
+                if streams not in bounds:
+                    bounds[streams] = min(after.get(stream, BEGINNING) for stream in streams)
+                store.expire(bounds[streams])
                 if name in ready:
                     store.merge_newest()
 

@@ -142,8 +142,9 @@ def _constant(node: exp.Expr, family: str, type_: str) -> Constant | None:
 
 def _moment(text: str, kind: exp.DType, family: str) -> int | None:
     try:
-        if family == "date" and kind == exp.DType.DATE and _DATE.fullmatch(text):
-            return (dt.date.fromisoformat(text) - _EPOCH_DAY).days
+        if family == "date":
+            is_day = kind == exp.DType.DATE and _DATE.fullmatch(text)
+            return (dt.date.fromisoformat(text) - _EPOCH_DAY).days if is_day else None
         zone = _ZONE.search(text)
         if not _MOMENT.fullmatch(text[: zone.start()] if zone else text):
             return None

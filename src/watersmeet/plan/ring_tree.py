@@ -6,8 +6,9 @@ columns; no join has more levels below it than allowed. Neighbouring joins on on
 several members, as in `dhtjoin`.
 
 The cost of a tree is the results a second of those joins, and the rows of those relations, that no query had
-before. Among the trees considered (all of them, up to `KEPT` for a set of inputs, where the query has few
-connected sets; else one grown class by class) the cheapest is taken, of equals the one with fewer levels.
+before. Among the trees considered the cheapest is taken, of equals the one with fewer levels. Considered are
+all trees where the inputs have few connected sets; where they have more, those made of the cheapest parts,
+up to `EFFORT` joins; and where they have many, one tree grown class by class.
 
 Example: a.x = b.x, b.y = c.y, where another query joins b and c already: b and c first, at level 1, and their
 results with a at level 2.
@@ -25,8 +26,7 @@ from watersmeet.plan.rate_model import RateModel
 from watersmeet.plan.ring_slots import Slotted
 
 KEPT = 12  # trees remembered for one set of inputs
-TRIED = 48  # combinations of remembered trees tried for one way to cut a set
-CUTS = 64  # ways to cut a set considered for one class, those with the fewest joins below first
+EFFORT = 6000  # joins made for one query
 MANY_SETS = 300  # connected sets of inputs above which the search is greedy
 
 
@@ -146,7 +146,9 @@ def cheapest_tree(planting: Planting, levels: int | None) -> Tree | None:
         trees = [_grow(planting, key) for key in (_by_cost, _by_level)]
         fitting = [tree for tree in trees if levels is None or tree.level <= levels]
     else:
-        fitting = _search(planting, connected, levels)
+        fitting = _search(planting, connected, levels, _by_cost)
+        if not fitting:
+            fitting = _search(planting, connected, levels, _by_level)
     return min(fitting, key=lambda tree: tree.order, default=None)
 
 
@@ -157,27 +159,32 @@ def fewest_levels(planting: Planting) -> int:
         return _grow(planting, _by_level).level
     flattest: dict[int, int] = {1 << n: 0 for n in range(len(planting.slotted.slots))}
     for mask in connected:
-        found = [
-            1 + max(flattest[part] for part in parts)
-            for own in planting.slotted.class_masks
-            for parts in _cuts(mask, own, flattest)
-        ]
-        flattest[mask] = min(found)
+        cuts = [_cuts(mask, own, tuple(flattest)) for own in planting.slotted.class_masks]
+        flattest[mask] = min(1 + max(flattest[part] for part in cut) for some in cuts for cut in some)
     return flattest[planting.everything]
 
 
-def _search(planting: Planting, connected: tuple[int, ...], levels: int | None) -> list[Tree]:
+def _search(planting: Planting, connected: tuple[int, ...], levels: int | None, key: Key) -> list[Tree]:
     """Dynamic programming over the connected sets, several trees of each, as what is there favours some."""
     trees: dict[int, list[Tree]] = {1 << n: [] for n in range(len(planting.slotted.slots))}
+    effort = EFFORT // len(connected)
     for mask in connected:
-        found: dict[str, Tree] = {}
-        for cls, own in enumerate(planting.slotted.class_masks):
-            for parts in _cuts(mask, own, trees):
-                options = [_options(part, trees, cls, levels) for part in parts]
-                for chosen in islice(product(*options), TRIED):
-                    tree = planting.join(cls, chosen)
-                    found[tree.name] = tree
-        trees[mask] = _worth_keeping(found.values())
+        ways = [
+            (cls, cut)
+            for cls, own in enumerate(planting.slotted.class_masks)
+            for cut in _cuts(mask, own, tuple(trees))
+        ]
+        if len(ways) > effort:
+            together = max if key is _by_level else sum
+            ways.sort(
+                key=lambda way: together([0.0, *(key(trees[part][0])[0] for part in way[1] if trees[part])])
+            )
+        joins = (
+            planting.join(cls, chosen)
+            for cls, cut in ways
+            for chosen in product(*(_options(part, trees, cls, levels) for part in cut))
+        )
+        trees[mask] = _worth_keeping(islice(joins, effort), key)
     return trees[planting.everything]
 
 
@@ -188,34 +195,33 @@ def _options(part: int, trees: dict[int, list[Tree]], cls: int, levels: int | No
     return [tree for tree in trees[part] if tree.cls != cls and (levels is None or tree.level < levels)]
 
 
-def _worth_keeping(found: Iterable[Tree]) -> list[Tree]:
-    """The cheapest, those of few levels among them even where they cost more."""
-    ordered = sorted(found, key=lambda tree: tree.order)
+def _worth_keeping(found: Iterable[Tree], key: Key) -> list[Tree]:
+    """The best, those of few levels among them even where they cost more."""
+    ordered = sorted(found, key=key)
     flat: dict[int, Tree] = {}
     for tree in ordered:
         flat.setdefault(tree.level, tree)
     kept = {tree.name: tree for tree in (*ordered[: KEPT - len(flat)], *flat.values())}
-    return sorted(kept.values(), key=lambda tree: tree.order)
+    return sorted(kept.values(), key=key)
 
 
-def _cuts(mask: int, own: int, known: Container[int]) -> list[tuple[int, ...]]:
+@lru_cache(maxsize=1 << 14)
+def _cuts(mask: int, own: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The ways to cut a set into parts that can stand alone, all of which have a class (a mask)."""
     if mask & own == mask:
-        return [tuple(_bits(mask))]  # nothing need be joined before
-    cuts = [cut for cut in _cut(mask, own, known) if len(cut) > 1]
-    return sorted(cuts, key=lambda cut: (sum(part.bit_count() > 1 for part in cut), cut))[:CUTS]
+        return (tuple(_bits(mask)),)  # nothing need be joined before
+    able = [part for part in known if not part & ~mask and part & own]
+    return tuple(cut for cut in _cut(mask, able) if len(cut) > 1)
 
 
-def _cut(mask: int, own: int, known: Container[int]) -> Iterator[tuple[int, ...]]:
+def _cut(mask: int, able: list[int]) -> Iterator[tuple[int, ...]]:
+    """The ways to put a set together from some of its parts."""
     lowest = mask & -mask
-    part = mask
-    while part:
-        if part & lowest and part & own and part in known:
-            if part == mask:
-                yield (mask,)
-            else:
-                yield from ((part, *rest) for rest in _cut(mask ^ part, own, known))
-        part = (part - 1) & mask
+    for part in able:
+        if part == mask:
+            yield (mask,)
+        elif part & lowest and not part & ~mask:
+            yield from ((part, *rest) for rest in _cut(mask ^ part, able))
 
 
 def _bits(mask: int) -> Iterator[int]:
@@ -245,6 +251,9 @@ def _connected_sets(classes: tuple[int, ...], everything: int) -> tuple[int, ...
     return tuple(sorted(joined, key=lambda mask: (mask.bit_count(), mask)))
 
 
+Key = Callable[[Tree], tuple[float, float, str]]
+
+
 def _by_cost(tree: Tree) -> tuple[float, int, str]:
     return tree.order
 
@@ -253,7 +262,7 @@ def _by_level(tree: Tree) -> tuple[float, float, str]:
     return (tree.level, tree.cost, tree.name)
 
 
-def _grow(planting: Planting, key: Callable[[Tree], tuple[float, float, str]]) -> Tree:
+def _grow(planting: Planting, key: Key) -> Tree:
     """Join all parts that have a class under it, each time the class whose join comes first by a key."""
     parts: list[int | Tree] = list(range(len(planting.slotted.slots)))
     while len(parts) > 1:
