@@ -11,10 +11,12 @@ import pytest
 
 from tests.registry.rings import CHAIN, JUDGE, PAIR, SINKS, STREAMS, new_record
 from tests.serve.fake_engine import FakeEngine
-from tests.test_cli import Said
+from tests.test_cli import ROOT, Said
 from watersmeet.registry.folder import RingFolder
 from watersmeet.registry.record import require_record, write_record
+from watersmeet.registry.requests import Submit
 from watersmeet.registry.tails import Tails
+from watersmeet.serve.make_ring import Asked, draft_ring
 from watersmeet.serve.server import Server
 
 
@@ -66,8 +68,8 @@ def test_a_session_of_commands(capsys: pytest.CaptureFixture[str], served: RingF
     said = Said(capsys, "list", "ring")
     lines = said.out.splitlines()
     assert lines[0].startswith("ring 0123abcd, served")
-    assert lines[1].split() == ["name", "since", "batch", "sink", "answers", "joins", "shared"]
-    assert lines[2].split() == ["chain", str(since), "out", "-", "2", "1"]
+    assert lines[1].split() == ["name", "since", "batch", "sink", "joins", "shared"]
+    assert lines[2].split() == ["chain", str(since), "out", "2", "1"]
     assert json.loads(Said(capsys, "list", "ring", "--json").out)["queries"][2]["name"] == "named"
 
     said = Said(capsys, "drop", "ring", "named", "e", "named")
@@ -197,3 +199,16 @@ def test_tail_prints_each_answer_once(capsys: pytest.CaptureFixture[str], served
     rows = [json.loads(line) for line in said.out.splitlines()]
     first = rows[0]["k"]
     assert [(row["k"] - first, row["n"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+
+
+def test_the_session_of_the_documents_can_be_had(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "ring.md").read_text()
+    Path("shop.sql").write_text(text.split("```sql\n")[1].split("```")[0])
+    folder = RingFolder(tmp_path / "documents")
+    record, first = draft_ring(folder, Asked(Path("shop.sql")), partitions=1)
+    assert first is not None
+    assert [name for name, _ in first.queries] == ["all-paid"]
+    large = text.split('submit ring large -e "')[1].split('"')[0]
+    judgement = JUDGE.judge(JUDGE.stand(record), {"first": first, "large": Submit((("large", large),))})
+    assert judgement.taken == ("first", "large")
+    assert len(judgement.standing.ring.joins) == 1

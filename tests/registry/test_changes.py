@@ -163,10 +163,10 @@ def test_the_list_tells_what_is_shared(standing: Standing, tmp_path: Path) -> No
     write_record(RingFolder(tmp_path), take(standing, queries, batch=12).record)
     assert list_queries(RingFolder(tmp_path)).pretty() == (
         "ring 0123abcd, not served now\n"
-        "name    since batch  sink     answers  joins  shared\n"
-        "first            12  console        -      1       1\n"
-        "second           12  out            -      1       1\n"
-        "third            12  console        -      2       1"
+        "name    since batch  sink     joins  shared\n"
+        "first            12  console      1       1\n"
+        "second           12  out          1       1\n"
+        "third            12  console      2       1"
     )
     document = json.loads(list_queries(RingFolder(tmp_path)).to_json())
     assert [query["name"] for query in document["queries"]] == ["first", "second", "third"]

@@ -9,7 +9,6 @@ import pytest
 
 from watersmeet.registry import tails as tails_module
 from watersmeet.registry.folder import RingFolder
-from watersmeet.registry.status import AnswerCounts, read_counts
 from watersmeet.registry.tails import Tail, Tails
 
 
@@ -69,11 +68,3 @@ def test_what_nobody_waits_for_any_more_is_taken_away(tmp_path: Path) -> None:
     assert server.wanted() == ["here"]
     server.sweep()
     assert sorted(path.name for path in (tmp_path / "tails").iterdir()) == ["here.jsonl", "here.want"]
-
-
-def test_answers_are_counted_once_a_batch(tmp_path: Path) -> None:
-    folder = RingFolder(tmp_path)
-    assert read_counts(folder) == AnswerCounts()
-    counts = AnswerCounts().after(4, {1: 2, 2: 5}).after(4, {1: 2}).after(5, {1: 1})
-    counts.only({1}).write(folder)
-    assert read_counts(folder) == AnswerCounts(5, {1: 3})
