@@ -83,19 +83,25 @@ def test_a_request_is_taken_whole_or_not_at_all_and_others_do_not_suffer(standin
         (Submit(((".x", PAIR.format(1)),)), "'.x' cannot name a query"),
         (Submit((("x" * 65, PAIR.format(1)),)), f"'{'x' * 65}' cannot name a query"),
         (Submit(()), "there is no query in the request"),
-        (submit(x="SELECT a.q FROM s1 AS a"), "query x:1:8: "),
+        (submit(x="SELECT a.q FROM s1 AS a"), "query x:1:10: stream s1 has no column q"),
         (submit(x="DROP TABLE s1"), "query x:1:1: a statement cannot begin with DROP"),
         (submit(x=f"{CHAIN}; {CHAIN}"), "query x: write one SELECT"),
         (submit(x="CREATE SINK z WITH (format = 'parquet')"), "query x: write one SELECT"),
         (submit(x=f"INSERT INTO ouch {CHAIN}"), "query x:1:13: there is no sink ouch"),
         (submit(x=f"INSERT INTO odd {CHAIN}"), "sink odd: a ring writes to"),
-        (submit(x=CHAIN.replace("SELECT", "SELECT DISTINCT")), "query x is SELECT DISTINCT"),
-        (submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"), "query x: s1 AS a [ROWS 5] counts rows"),
+        (
+            submit(x=CHAIN.replace("SELECT", "SELECT DISTINCT")),
+            "query x does not run in a ring: it is SELECT DISTINCT",
+        ),
+        (
+            submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"),
+            "query x does not run in a ring: s1 AS a [ROWS 5] counts rows",
+        ),
         (Drop(("aa",)), "there is no query aa: did you mean a?"),
         (Drop(("zebra",)), "there is no query zebra: it has a"),
         (
             submit(x=f"INSERT INTO out {CHAIN}", y=f"INSERT INTO out {PAIR.format(1)}"),
-            "query y into sink out: its answers are (k bigint, v bigint), those of x are (k bigint, w string)",
+            "query y into sink out: its answers are (k bigint, v bigint), those of x are (k bigint, w",
         ),
         (
             submit(x="INSERT INTO out SELECT a.k AS query FROM s1 AS a"),
@@ -145,9 +151,9 @@ def test_a_folder_without_a_ring_and_one_with_a_damaged_one(tmp_path: Path) -> N
 
 
 def test_thousands_of_queries_in_one_request(standing: Standing) -> None:
-    many = Submit(tuple((f"q{n}", PAIR.format(n)) for n in range(2000)))
+    many = Submit(tuple((f"q{n}", PAIR.format(n)) for n in range(1000)))
     changed = take(standing, many, batch=5)
-    assert len(changed.record.staying) == 2000
+    assert len(changed.record.staying) == 1000
     assert len(changed.ring.joins) == 1
     assert all(ending.since == 5 for ending in changed.ring.endings)
 
@@ -157,10 +163,10 @@ def test_the_list_tells_what_is_shared(standing: Standing, tmp_path: Path) -> No
     write_record(RingFolder(tmp_path), take(standing, queries, batch=12).record)
     assert list_queries(RingFolder(tmp_path)).pretty() == (
         "ring 0123abcd, not served now\n"
-        "name    since batch  sink     answers  joins  shared\n"
-        "first            12  console        -      1       1\n"
-        "second           12  out            -      1       1\n"
-        "third            12  console        -      2       1"
+        "name    since batch  sink     joins  shared\n"
+        "first            12  console      1       1\n"
+        "second           12  out          1       1\n"
+        "third            12  console      2       1"
     )
     document = json.loads(list_queries(RingFolder(tmp_path)).to_json())
     assert [query["name"] for query in document["queries"]] == ["first", "second", "third"]

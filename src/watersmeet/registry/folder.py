@@ -4,7 +4,6 @@ DIR/ring.json         the ring: its streams, its queries, what was handled; writ
 DIR/requests/ID.json  what clients ask for, each written whole
 DIR/replies/ID.json   what the server says to it
 DIR/status.json       what the server last told of itself
-DIR/answers.json      how many answers each query has given
 DIR/tails/            answers for who looks on
 DIR/lock              held by the server while it lives
 DIR/spark             Spark's checkpoint, unless it was put elsewhere

@@ -1,4 +1,4 @@
-"""The queries of a ring as a table: since when, into which sink, what they gave, what they share."""
+"""The queries of a ring as a table: since when, into which sink, what they share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from watersmeet.query.ring import Ring
 from watersmeet.registry.folder import RingFolder
 from watersmeet.registry.record import require_record
-from watersmeet.registry.status import read_counts, read_status
+from watersmeet.registry.status import read_status
 
-_HEAD = ("name", "since batch", "sink", "answers", "joins", "shared")
+_HEAD = ("name", "since batch", "sink", "joins", "shared")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Listed:
     name: str
     since: int
     sink: str | None
-    answers: int | None  # None: not counted
     joins: int
     shared: int
     sql: str
@@ -66,7 +65,6 @@ def list_queries(folder: RingFolder) -> Listing:
     is_served = folder.is_served()
     record = require_record(folder)
     status = read_status(folder)
-    counts = read_counts(folder)
     staying = sorted(record.staying.values(), key=lambda query: query.number)
     joins = _joins_by_query(record.ring, [query.number for query in staying]) if record.ring else {}
     users = Counter(join for own in joins.values() for join in own)
@@ -75,7 +73,6 @@ def list_queries(folder: RingFolder) -> Listing:
             query.name,
             query.since,
             query.sink,
-            None if counts.batch < 0 else counts.counts.get(query.number, 0),
             len(joins.get(query.number, ())),
             sum(users[join] > 1 for join in joins.get(query.number, ())),
             query.sql,
@@ -112,9 +109,7 @@ def _joins_by_query(ring: Ring, numbers: Iterable[int]) -> dict[int, frozenset[s
 
 
 def _cells(query: Listed) -> tuple[str, ...]:
-    answers = "-" if query.answers is None else f"{query.answers:,}"
-    sink = query.sink or "console"
-    return (query.name, str(query.since), sink, answers, str(query.joins), str(query.shared))
+    return (query.name, str(query.since), query.sink or "console", str(query.joins), str(query.shared))
 
 
 def _pad(cell: str, place: int, width: int) -> str:

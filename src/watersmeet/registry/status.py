@@ -1,4 +1,4 @@
-"""What a server tells of itself beside its replies: that it lives, how far it is, what its queries gave."""
+"""What a server tells of itself beside its replies: that it lives, how far it is, why it failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 from watersmeet.registry.folder import RingFolder
 
 STATUS = "status.json"
-ANSWERS = "answers.json"
 
 
 @dataclass(frozen=True)
@@ -35,37 +34,6 @@ def read_status(folder: RingFolder) -> Status | None:
         return Status(**json.loads(folder.read(STATUS) or ""))
     except (ValueError, TypeError):
         return None
-
-
-@dataclass(frozen=True)
-class AnswerCounts:
-    """`answers.json`: how many answers each query has given, by number, up to a batch."""
-
-    batch: int = -1
-    counts: Mapping[int, int] = field(default_factory=dict)
-
-    def after(self, batch: int, counts: Mapping[int, int]) -> AnswerCounts:
-        """With those of a batch; one that is done again is not counted again."""
-        if batch <= self.batch:
-            return self
-        numbers = self.counts.keys() | counts.keys()
-        return AnswerCounts(batch, {n: self.counts.get(n, 0) + counts.get(n, 0) for n in numbers})
-
-    def only(self, numbers: set[int]) -> AnswerCounts:
-        """Without queries that are gone."""
-        return replace(self, counts={n: count for n, count in self.counts.items() if n in numbers})
-
-    def write(self, folder: RingFolder) -> None:
-        folder.write(ANSWERS, json.dumps({"batch": self.batch, "counts": dict(self.counts)}))
-
-
-def read_counts(folder: RingFolder) -> AnswerCounts:
-    """The counts of a folder; none where nothing was counted."""
-    try:
-        fields = json.loads(folder.read(ANSWERS) or "")
-        return AnswerCounts(fields["batch"], {int(n): count for n, count in fields["counts"].items()})
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return AnswerCounts()
 
 
 def await_end_of_last(folder: RingFolder, patience_s: float = 15.0) -> None:

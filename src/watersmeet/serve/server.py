@@ -85,10 +85,11 @@ class Server:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_change: Callable[[Change], None] = lambda change: None
     on_refusal: Callable[[str], None] = lambda refusal: None
+    _standing: Standing = field(init=False)
     _job: RunningJob | None = None
     _progress: Progress | None = None
-    _told_at: float = field(default=float("-inf"))
-    _swept_at: float = field(default=float("-inf"))
+    _told_at: float = float("-inf")
+    _swept_at: float = float("-inf")
 
     def serve(self, until: Callable[[], bool]) -> None:
         """Runs the ring until `until` says so; raises what makes it fail."""

@@ -1,0 +1,279 @@
+"""A served ring, killed wherever it writes: requests are handled once, and batches keep their queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.registry.rings import CHAIN, JUDGE, PAIR, new_record
+from tests.serve.fake_engine import FakeEngine, KilledError
+from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.query import NEVER
+from watersmeet.registry.folder import RingFolder
+from watersmeet.registry.record import require_record, write_record
+from watersmeet.registry.requests import REPLIES, REQUESTS, Drop, Reply, Submit, await_reply, send
+from watersmeet.registry.status import read_status
+from watersmeet.serve import server as server_module
+from watersmeet.serve.server import Change, Server
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "POLL_S", 0.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RingFolder:
+    ring = RingFolder(tmp_path)
+    write_record(ring, new_record(tmp_path))
+    return ring
+
+
+def new_server(folder: RingFolder, engine: FakeEngine) -> Server:
+    return Server(folder, require_record(folder), engine, JUDGE)
+
+
+def serve(folder: RingFolder, engine: FakeEngine, rounds: int = 4) -> list[Change]:
+    """Serves for a few rounds; the changes that were made."""
+    changes: list[Change] = []
+    server = new_server(folder, engine)
+    server.on_change = changes.append
+    left = iter(range(rounds))
+    server.serve(until=lambda: next(left, None) is None)
+    return changes
+
+
+def replies(folder: RingFolder) -> dict[str, Reply]:
+    names = folder.names(REPLIES, ".json")
+    return {name: Reply(**json.loads(folder.read(f"{REPLIES}/{name}.json") or "")) for name in names}
+
+
+def one(name: str, sql: str = CHAIN) -> Submit:
+    return Submit(((name, sql),))
+
+
+def test_a_query_is_there_from_the_batch_its_reply_names(folder: RingFolder) -> None:
+    engine = FakeEngine()
+    serve(folder, engine)
+    request = send(folder, one("a"))
+    changes = serve(folder, engine)
+    batch = replies(folder)[request].batch
+    assert batch is not None
+    assert changes == [Change(("a",), (), batch)]
+    drop = send(folder, Drop(("a",)))
+    serve(folder, engine)
+    until = replies(folder)[drop].batch
+    assert until is not None
+    assert until > batch
+    for number, queries in engine.check().items():
+        assert {name for name, _ in queries} == ({"a"} if batch <= number < until else set())
+    assert require_record(folder).staying == {}
+    assert folder.names(REQUESTS, ".json") == []
+
+
+def test_requests_that_come_while_it_runs(folder: RingFolder) -> None:
+    engine = FakeEngine()
+    server = new_server(folder, engine)
+    sent: dict[str, str] = {}
+
+    def come() -> Iterator[bool]:
+        yield False
+        sent["a"] = send(folder, one("a"))
+        sent["b"] = send(folder, one("b", PAIR.format(1)))
+        yield False
+        sent["bad"] = send(folder, one("a"))
+        sent["c"] = send(folder, one("c", PAIR.format(2)))
+        yield False
+        sent["drop"] = send(folder, Drop(("b", "c")))
+        yield False
+        yield False
+        yield True
+
+    steps = come()
+    server.serve(until=lambda: next(steps))
+    found = replies(folder)
+    assert found[sent["a"]] == found[sent["b"]]
+    assert found[sent["bad"]].refusal is not None
+    assert "there is a query a already" in found[sent["bad"]].refusal
+    of_drop = found[sent["drop"]].batch
+    of_c = found[sent["c"]].batch
+    assert of_c is not None
+    assert of_drop is not None
+    batches = engine.check()
+    assert {name for name, _ in batches[of_c]} == {"a", "b", "c"}
+    assert {name for name, _ in batches[of_drop]} == {"a"}
+    status = read_status(folder)
+    assert status is not None
+    assert status.progress is not None
+    assert status.progress["batch_id"] == engine.commits
+
+
+REQUESTS_OF_A_LIFE: list[Submit | Drop] = [
+    Submit((("a", CHAIN), ("b", PAIR.format(1)))),
+    one("c", PAIR.format(2)),
+    one("a", PAIR.format(9)),  # the name is taken
+    Drop(("b",)),
+    one("b", CHAIN),
+    Drop(("nobody",)),
+    Drop(("c", "a")),
+]
+
+
+@dataclass
+class Life:
+    """All requests, two at a time while the ring is served, by servers that are killed at a write."""
+
+    folder: RingFolder
+    engine: FakeEngine
+    ids: list[str] = field(default_factory=list)
+    kills: int = 0
+    rounds: int = 0
+
+    def live(self) -> None:
+        while True:
+            try:
+                new_server(self.folder, self.engine).serve(until=self.is_over)
+                return
+            except KilledError:
+                self.kills += 1
+
+    def is_over(self) -> bool:
+        """Called by the server in every round."""
+        self.rounds += 1
+        if self.rounds % 3 == 0:
+            following = REQUESTS_OF_A_LIFE[len(self.ids) : len(self.ids) + 2]
+            self.ids += [send(self.folder, request) for request in following]
+        all_sent = len(self.ids) == len(REQUESTS_OF_A_LIFE)
+        return all_sent and self.rounds % 3 == 2 and not self.folder.names(REQUESTS, ".json")
+
+    def check(self) -> None:
+        found = replies(self.folder)
+        assert sorted(found) == sorted(self.ids), "each request has one reply"
+        refused = [found[request].refusal is not None for request in self.ids]
+        assert refused == [False, False, True, False, False, True, False]
+        record = require_record(self.folder)
+        assert [(q.name, q.number) for q in record.staying.values()] == [("b", 4)]
+        assert record.next_number == 5
+        batches = self.engine.check()
+        asked = {number: found[self.ids[place]].batch for number, place in _BEGINS.items()}
+        ended = {number: found[self.ids[place]].batch for number, place in _ENDS.items()}
+        for batch, queries in batches.items():
+            expected = {n for n in asked if asked[n] <= batch < ended.get(n, NEVER)}
+            assert {number for _, number in queries} == expected
+
+
+_BEGINS = {1: 0, 2: 0, 3: 1, 4: 4}  # by which request a query comes, and goes
+_ENDS = {2: 3, 1: 6, 3: 6}
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after it"])
+def test_killed_at_any_write_it_handles_each_request_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool, kills: int
+) -> None:
+    acts = {name: getattr(RingFolder, name) for name in ("write", "remove")}
+    countdown = 0
+    life: Life
+
+    def deadly(name: str) -> Callable[..., None]:
+        def act(self: RingFolder, file: str, *rest: str) -> None:
+            nonlocal countdown
+            is_client = file.startswith(f"{REQUESTS}/") and name == "write"
+            countdown -= not is_client
+            dies = countdown == 0 and not is_client
+            if dies and life.kills + 1 < kills:
+                countdown = step
+            if not (dies and before):
+                acts[name](self, file, *rest)
+            if dies:
+                raise KilledError
+
+        return act
+
+    for step in range(1, 60, 1 if kills == 1 else 4):
+        folder = RingFolder(tmp_path / str(step))
+        write_record(folder, new_record(folder.path))
+        life = Life(folder, FakeEngine(is_busy=step % 2 == 0))
+        with monkeypatch.context() as patched:
+            for name in acts:
+                patched.setattr(RingFolder, name, deadly(name))
+            countdown = step
+            life.live()
+        life.check()
+        if not life.kills:
+            assert step > 20
+            return
+    pytest.fail("there is no end to the writes")
+
+
+def test_a_stop_that_cuts_a_batch_off_leaves_it_its_queries(folder: RingFolder) -> None:
+    engine = FakeEngine(is_busy=True)
+    serve(folder, engine)
+    assert engine.offsets == engine.commits + 1
+    request = send(folder, one("a"))
+    serve(folder, engine)
+    batch = replies(folder)[request].batch
+    assert batch is not None
+    assert engine.done.count((batch - 1, frozenset())) == 2
+    engine.check()
+
+
+def test_a_query_that_made_the_ring_fail_can_be_dropped_by_the_next_server(folder: RingFolder) -> None:
+    engine = FakeEngine(failing="bad")
+    send(folder, Submit((("good", CHAIN), ("bad", PAIR.format(1)))))
+    with pytest.raises(DataError, match="bad divides by zero"):
+        serve(folder, engine)
+    with pytest.raises(DataError, match="bad divides by zero"):
+        serve(folder, engine)
+    status = read_status(folder)
+    assert status is not None
+    assert status.failure == "bad divides by zero"
+    send(folder, Drop(("bad",)))
+    serve(folder, engine)
+    assert list(require_record(folder).staying) == ["good"]
+    status = read_status(folder)
+    assert status is not None
+    assert status.failure is None
+
+
+def test_a_request_that_cannot_be_read_is_refused(folder: RingFolder) -> None:
+    for name, text in (("1", "{"), ("2", '{"do": "fly"}'), ("3", "[1]"), ("4", '{"do": "submit"}')):
+        folder.write(f"{REQUESTS}/{name}.json", text)
+    serve(folder, FakeEngine())
+    assert {name: reply.refusal for name, reply in replies(folder).items()} == dict.fromkeys(
+        "1234", "the request cannot be read: send it again"
+    )
+
+
+def test_one_server_at_a_time(folder: RingFolder) -> None:
+    assert not folder.is_served()
+    with folder.serving():
+        assert folder.is_served()
+        with pytest.raises(ConfigurationError, match="is served already"), folder.serving():
+            pass
+        assert folder.is_served()
+    assert not folder.is_served()
+    with folder.serving():
+        pass
+
+
+def test_a_client_reads_its_reply_and_leaves_nothing_behind(folder: RingFolder) -> None:
+    request = send(folder, one("a"))
+    with pytest.raises(ConfigurationError, match=r"no server runs on .* The request waits there"):
+        await_reply(folder, request)
+    serve(folder, FakeEngine())
+    assert await_reply(folder, request) == Reply(batch=0)
+    assert folder.names(REQUESTS, ".json") == folder.names(REPLIES, ".json") == []
+
+
+def test_many_submits_are_one_change(folder: RingFolder) -> None:
+    for n in range(200):
+        send(folder, one(f"q{n}", PAIR.format(n)))
+    engine = FakeEngine()
+    changes = serve(folder, engine)
+    assert [len(change.added) for change in changes] == [200]
+    assert len(engine.check()[engine.commits]) == 200
