@@ -35,7 +35,7 @@ Examples = Callable[[int], settings]
 
 def test_sampled_answers_group_into_the_oracles_ticks(examples: Examples) -> None:
     @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS))
-    @examples(60)
+    @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         bucket, found = Bucket(query), []
@@ -71,7 +71,7 @@ def test_distinct_values_appear_as_the_oracle_says(
         monkeypatch.setattr(distinct_module, "hash_column", one_bit)
 
     @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio")))
-    @examples(60)
+    @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         names = tuple(output.name for output in query.select)

@@ -51,7 +51,7 @@ def answers_of(query: Query, batches: list[MicroBatch], limit: StateLimit) -> tu
 
 def test_answers_are_a_part_of_the_oracles_and_state_is_within_the_limit(examples: Examples) -> None:
     @given(cases(kinds=("plain",)), LIMITS, SHEDDING)
-    @examples(60)
+    @examples(40)
     def holds(case: Case, nbytes: int, shed: Policy) -> None:
         found, _ = answers_of(*case, StateLimit(nbytes, shed))
         assert not Counter(oracle.bag(output_rows(case[0], found))) - Counter(
@@ -65,7 +65,7 @@ def test_a_batch_taken_in_single_tuples_gives_every_answer(examples: Examples) -
     """Nothing is shed by `none`, but with no room at all every piece of a batch is a tuple or an instant."""
 
     @given(cases(kinds=("plain",)))
-    @examples(60)
+    @examples(40)
     def holds(case: Case) -> None:
         found, bucket = answers_of(*case, StateLimit(1, Shed.NONE))
         expected = oracle.bag(oracle.run(*case, flush=True).rows)
@@ -166,7 +166,7 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
     """A batch too large to hold is fed as it comes in; the last part brings the marks."""
 
     @given(cases(kinds=("plain",), windows=TIME_WINDOWS))
-    @examples(30)
+    @examples(20)
     def holds(case: Case) -> None:
         query, batches = case
         whole, parts, answers = Bucket(query), Bucket(query), []

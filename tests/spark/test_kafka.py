@@ -24,14 +24,14 @@ NOW = RunOptions(available_now=True, flush=True)
 def test_three_topics_into_one_and_what_is_malformed_into_another(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    packets = Packets(spark, broker, tmp_path / "sent", rows=3000, slices=1, prefix="plain")
+    packets = Packets(spark, broker, tmp_path / "sent", rows=1500, slices=1, prefix="plain")
     packets.send(0)
     sinks = "\n".join(
         f"CREATE SINK {name} "
         f"WITH (format = 'kafka', bootstrap = '{broker.bootstrap}', topic = 'plain-{name}');"
         for name in ("answers", "letters")
     )
-    more = ", dead_letters = 'letters', maxOffsetsPerTrigger = '2500'"
+    more = ", dead_letters = 'letters', maxOffsetsPerTrigger = '1000'"
     file = tmp_path / "pipeline.sql"
     file.write_text(f"{packets.streams(more)}\n{sinks}\nINSERT INTO answers {SELECT};\n")
     session = Session(spark)
