@@ -68,7 +68,7 @@ class LimitedJoin:
         for alias, store in self.join.stores.items():
             self.survival.ledgers[alias].newest_place = store.newest_place
         chance = self.survival.chance(self.join.arrived)
-        if chance:
+        if chance and self.limit.shed is not Shed.LEAST:  # which is told by the answers themselves
             self.join.counts.missed = self.join.counts.answers * (1 / chance - 1)
         self.join.arrived = {}
         self.survival.expire(self.join.watermark)
