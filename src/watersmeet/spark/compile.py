@@ -9,7 +9,7 @@ touches data: it builds the plan that Spark runs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -33,6 +33,7 @@ from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.frugal import Batches, Frugal
 from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.late_columns import wide_columns
@@ -106,12 +107,16 @@ class Compiler:
         payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
-        return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
+        return out.select("chunk").mapInArrow(self._frugally(unpack), self._answer_schema(payload))
 
     def _cached(self, grid: Grid) -> int | None:
         """How many buckets a worker keeps under a limit: not those that others are at work on by now."""
         workers = max(1, self.spark.sparkContext.defaultParallelism)
         return -(-grid.buckets // workers) if self.limit else None
+
+    def _frugally(self, function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+        """The same function, which under a limit of memory leaves nothing behind in its worker."""
+        return Frugal(function) if self.limit else function
 
     @property
     def _chunk_bytes(self) -> int:
@@ -131,7 +136,7 @@ class Compiler:
             for number, (item, layout) in group:
                 projected, columns = self._projected(item, layout)
                 pack = self._pack(number, layout, columns, grid, labels, hot)
-                parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
+                parts.append(projected.mapInArrow(self._frugally(pack), WIRE_SCHEMA))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
@@ -173,7 +178,8 @@ class Compiler:
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)
         # Under a limit of memory a batch is joined in pieces, each of which would open the files again.
-        return united.mapInArrow(PackFiles(packs, may_be_late=self.limit is None), WIRE_SCHEMA)
+        pack = PackFiles(packs, may_be_late=self.limit is None)
+        return united.mapInArrow(self._frugally(pack), WIRE_SCHEMA)
 
     def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
         """What the chunks of an input hold, as columns of its files."""
@@ -272,12 +278,12 @@ class Compiler:
         stage = StagePlan(
             "distinct", plan_bucket(self.query), (), Grid((len(labels),)), labels, self.plan.fingerprint
         )
-        wire = selected.mapInArrow(PackValues(columns, labels), WIRE_SCHEMA)
+        wire = selected.mapInArrow(self._frugally(PackValues(columns, labels)), WIRE_SCHEMA)
         out = wire.groupBy("bucket").transformWithStateInPandas(
             DistinctStage(stage, columns), VALUES_SCHEMA, "Append", "None"
         )
         schema = StructType([selected.schema[name] for name in columns])
-        return out.mapInArrow(UnpackValues(), schema)
+        return out.mapInArrow(self._frugally(UnpackValues()), schema)
 
     def _aggregate(self, joined: DataFrame) -> DataFrame:
         """Groups of the answers sampled at each tick, by Spark's own streaming aggregation.
