@@ -94,7 +94,6 @@ WORKLOADS = {
     "3 streams": Workload(),
     "4 streams, 4:2:1:1": Workload((2000, 1000, 500, 500), keys=2000),
     "3 streams, Zipf 0.6": Workload(zipf=0.6),
-    "3 streams, Zipf 0.9": Workload((1000, 1000, 1000), zipf=0.9, seconds=40),
 }
 POLICIES = (Shed.RANDOM, Shed.OLDEST, Shed.LEAST)
 SHARES = (0.2, 0.4, 0.6, 0.8)

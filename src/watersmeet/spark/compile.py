@@ -25,6 +25,7 @@ from watersmeet.kernel import (
     TS,
     Grid,
     InputLayout,
+    Shed,
     StateLimit,
     plan_bucket,
 )
@@ -32,16 +33,16 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import ANSWER_TIME, Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.distinct_aggregates import without_distinct
-from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.distinct_stage import LEFT_OUT, VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.frugal import Batches, Frugal
 from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.late_columns import wide_columns
-from watersmeet.spark.metrics import STAGE_SCHEMA, observed
+from watersmeet.spark.metrics import CHUNK, STAGE_SCHEMA, observed
 from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
 from watersmeet.spark.parquet_files import INPUT, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.sources import ARRIVAL_TIME
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
 from watersmeet.spark.unpack import UnpackAnswers, UnpackValues
@@ -71,7 +72,7 @@ class Compiler:
         if query.aggregate:
             return self._aggregate(joined)
         selected = self._select(joined, keep_life=query.distinct)
-        return self._distinct(selected) if query.distinct else selected
+        return self._distinct(selected) if self._has_values else selected
 
     @property
     def query(self) -> Query:
@@ -82,7 +83,7 @@ class Compiler:
         query = self.query
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
         grid = Grid(self.plan.shares.shares)
-        limit = self.limit.share(grid.buckets) if self.limit else None
+        limit = self._part.share(grid.buckets) if self._part else None
         bucket = replace(plan_bucket(query, limit), initial_order=orders)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)
@@ -96,7 +97,8 @@ class Compiler:
         first = (whole, rank_labels) if ranked else (grid, labels)
         wire = self._packed(bucket.layout.inputs, *first, hot)
         if ranked:
-            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint)
+            kept = 1 if self.limit else None
+            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint, cached_buckets=kept)
             wire = wire.groupBy("bucket").transformWithStateInPandas(
                 RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
             )
@@ -108,6 +110,17 @@ class Compiler:
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
         return out.select("chunk").mapInArrow(self._frugally(unpack), self._answer_schema(payload))
+
+    @property
+    def _part(self) -> StateLimit | None:
+        """What the join may take of the limit: all, or half where the values of DISTINCT get the other."""
+        if self.limit is None or not self._has_values or self.limit.shed is Shed.NONE:
+            return self.limit
+        return replace(self.limit, nbytes=self.limit.nbytes // 2)
+
+    @property
+    def _has_values(self) -> bool:
+        return self.query.distinct and self.query.aggregate is None
 
     def _cached(self, grid: Grid) -> int | None:
         """How many buckets a worker keeps under a limit: not those that others are at work on by now."""
@@ -275,13 +288,15 @@ class Compiler:
         """Values as they appear, through a stage of their own."""
         columns = tuple(output.name for output in self.query.select)
         labels = bucket_labels(self.plan.partitions)
-        stage = StagePlan(
-            "distinct", plan_bucket(self.query), (), Grid((len(labels),)), labels, self.plan.fingerprint
-        )
+        grid, fingerprint = Grid((len(labels),)), self.plan.fingerprint
+        bucket = plan_bucket(self.query, self._part.share(grid.buckets) if self._part else None)
+        cached = self._cached(grid)
+        stage = StagePlan("distinct", bucket, (), grid, labels, fingerprint, cached_buckets=cached)
         wire = selected.mapInArrow(self._frugally(PackValues(columns, labels)), WIRE_SCHEMA)
         out = wire.groupBy("bucket").transformWithStateInPandas(
             DistinctStage(stage, columns), VALUES_SCHEMA, "Append", "None"
         )
+        out = out.observe(VALUES_OBSERVATION, F.sum(LEFT_OUT).alias(LEFT_OUT)).select(CHUNK)
         schema = StructType([selected.schema[name] for name in columns])
         return out.mapInArrow(self._frugally(UnpackValues()), schema)
 

@@ -202,8 +202,9 @@ class JoinStage(BucketStage):
         self._check(bucket, number, rows, copies)
         new, marks = read_batch(self.plan, rows, late)
         self._reading_s += time.perf_counter() - before
-        watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
-        places, now = read_places(self.plan, rows), max(watermarks, default=None)
+        told = [row for row in rows if row.input == WATERMARK]
+        bucket.waiting_bytes = sum(row.copies for row in told)
+        places, now = read_places(self.plan, rows), max((row.max_ts for row in told), default=None)
         yield from bucket.step(new, marks, places, now, late)
 
     def _check(self, bucket: JoinBucket, number: int, rows: list[WireRow], copies: dict[int, int]) -> None:
@@ -261,7 +262,13 @@ class RankStage(BucketStage):
                     WireRow(label, index, count, max_ts, UNKNOWN, late, missing, chunk=blob, places=places)
                 )
             yield to_pandas(sent)
-        yield to_pandas([WireRow(label, WATERMARK, max_ts=ranked.watermark) for label in self._next_labels])
+        waiting = bucket.nbytes // len(self._next_labels)
+        yield to_pandas(
+            [
+                WireRow(label, WATERMARK, max_ts=ranked.watermark, copies=waiting)
+                for label in self._next_labels
+            ]
+        )
 
 
 def read_batch(
