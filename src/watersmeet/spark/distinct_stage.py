@@ -54,7 +54,7 @@ class DistinctStage(BucketStage):
     """Keeps the values that are present; yields those that appear as blobs of rows, counts those left out."""
 
     def __init__(self, plan: StagePlan, columns: tuple[str, ...]) -> None:
-        self.plan = plan
+        self.plan: StagePlan = plan
         self._columns = columns
 
     def fresh(self) -> DistinctValues:

@@ -68,6 +68,11 @@ class StagePlan:
     cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
     hot: HotKeys | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether memory is short."""
+        return self.bucket.limit is not None
+
 
 class KeptPlan(Protocol):
     """What keeping a bucket depends on."""
@@ -83,6 +88,9 @@ class KeptPlan(Protocol):
 
     @property
     def cached_buckets(self) -> int | None: ...
+
+    @property
+    def is_limited(self) -> bool: ...
 
 
 class BucketStage(StatefulProcessor):
@@ -100,8 +108,8 @@ class BucketStage(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         started = time.perf_counter()
-        number, is_limited = self.plan.labels.index(int(key[0])), self.plan.bucket.limit is not None
-        if is_limited:
+        number = self.plan.labels.index(int(key[0]))
+        if self.plan.is_limited:
             keep_little()
         head = self._state.read_head(self.plan.fingerprint)
         cache, cache_key = worker_cache(), _cache_key(self.plan, number)
@@ -111,7 +119,7 @@ class BucketStage(StatefulProcessor):
         head = self._state.write(head, changes, entry.bucket.snapshot())
         kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes, known_batch())
         cache.put(cache_key, kept, self.plan.cached_buckets)
-        if is_limited:
+        if self.plan.is_limited:
             hand_back()
 
     def close(self) -> None:
