@@ -78,15 +78,17 @@ def test_shares_are_run_unless_a_pipeline_is_asked_for() -> None:
     assert piped.pipeline == plan_pipeline(query, statistics=statistics)
     assert "level 2" in piped.fingerprint
     assert "shares" not in piped.fingerprint
-    with pytest.raises(ConfigurationError, match="no routing 'rewrite': choose one of shares, pipeline"):
-        plan_physical(query, 4, statistics, "rewrite")
+    with pytest.raises(ConfigurationError, match="no routing 'any': choose one of shares, pipeline"):
+        plan_physical(query, 4, statistics, "any")
 
 
-def test_left_to_itself_the_engine_takes_what_costs_less_and_says_why() -> None:
+def test_left_to_itself_the_engine_takes_a_pipeline_where_it_saves_half_and_says_why() -> None:
     query, statistics = example("rjoin-four-way")
-    shown = explain(query, statistics, partitions=4, routing=None)
+    few = explain(query, statistics, partitions=4)
+    assert few.to_json()["runs_as"] == "shares"
+    shown = explain(query, statistics, partitions=64)
     assert shown.to_json()["runs_as"] == "pipeline"
-    assert "runs as   pipeline: moves 9,366 bytes/s and keeps 7,001 bytes, where shares" in shown.pretty()
+    assert "runs as   pipeline, moves 9,366 bytes/s and keeps 7,001 bytes, where shares" in shown.pretty()
     assert "level 2: j ⋈ k by j.f, s by c" in shown.pretty()
     one_key = plan_physical(join_query("rst", [("r", "s", "t")]), 4, Statistics(), None)
     assert (one_key.routing, one_key.reason) == ("shares", "one stage either way")

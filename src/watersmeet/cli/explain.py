@@ -13,6 +13,7 @@ from watersmeet.cli.reading import names, read_pipeline, statistics_for
 from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.decide_routing import ROUTINGS
 from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
 from watersmeet.plan.statistics import Statistics
 from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS
@@ -27,6 +28,9 @@ def explain_command(
     ] = None,
     strategy: Annotated[
         str, typer.Option(help=f"One of {', '.join(KNOWN_STRATEGIES)}.", metavar="NAME")
+    ] = AUTO,
+    routing: Annotated[
+        str, typer.Option(help=f"How it would run: {', '.join((AUTO, *ROUTINGS))}.", metavar="NAME")
     ] = AUTO,
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Shuffle partitions [default: one a core of the master].")
@@ -64,9 +68,10 @@ def explain_command(
             _draw(svg, advised)
         show_reports(advised, as_json=as_json)
         return
+    wanted = None if routing == AUTO else routing
     count = partitions or default_partitions(master, {})
     explained = {
-        name: explain(query, known or Statistics(), strategy=strategy, partitions=count)
+        name: explain(query, known or Statistics(), strategy=strategy, partitions=count, routing=wanted)
         for name, query in zip(names(queries), queries, strict=True)
     }
     if svg is not None:

@@ -15,6 +15,8 @@ from watersmeet.query.ring import Ring
 
 ROUTINGS = ("shares", "pipeline", "native")
 
+WORTH = 2  # times fewer bytes: every level of a pipeline is a stage more, whose fixed cost each batch pays
+
 
 @dataclass(frozen=True)
 class ChosenRouting:
@@ -45,7 +47,7 @@ def _by_cost(query: Query, statistics: Statistics, partitions: int) -> ChosenRou
     if pipeline.levels == 1:
         return ChosenRouting(None, "one stage either way")
     shares, piped = price_shares(query, statistics, partitions), price_pipeline(query, statistics)
-    if choose_routing(shares, piped) is piped:
+    if WORTH * piped.bytes_per_s <= shares.bytes_per_s and choose_routing(shares, piped) is piped:
         return ChosenRouting(pipeline, _compared(piped, shares))
     return ChosenRouting(None, _compared(shares, piped))
 

@@ -36,9 +36,6 @@ from watersmeet.query import Query
 VERSION = 1
 AUTO = "auto"
 KNOWN_STRATEGIES = (AUTO, *STRATEGIES)
-RUNS_AS_TEXT = (
-    "shares: this version runs every query in one cluster, routed by shares; other strategies are priced only"
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,6 @@ class Explanation:
     physical: PhysicalPlan
     probing: tuple[ProbingSequence, ...]
     notes: tuple[str, ...] = ()
-    routing: str | None = "shares"  # what was asked for; None: whichever costs less
 
     def to_json(self) -> dict[str, Any]:
         """The documented form; keys are only ever added."""
@@ -101,7 +97,7 @@ class Explanation:
         """All of it for the terminal."""
         head = [
             f"strategy  {self.chosen.strategy}, {number(self.chosen.cost)} {self.chosen.unit}",
-            f"runs as   {self._runs_as()}",
+            f"runs as   {self.physical.routing}, {self.physical.reason}",
         ]
         parts = [("plan", self.chosen.text.split("\n")), ("cost", self._cost_lines())]
         if self.chosen.links and self.chosen.unit != LINK_UNIT:
@@ -119,11 +115,6 @@ class Explanation:
         """The chosen plan as a standalone picture."""
         title = f"{self.chosen.strategy}: {number(self.chosen.cost)} {self.chosen.unit}"
         return draw(title, self.sites, self.chosen.links, self.chosen.pictures)
-
-    def _runs_as(self) -> str:
-        if self.routing == "shares":
-            return RUNS_AS_TEXT
-        return f"{self.physical.routing}: {self.physical.reason}"
 
     def _cost_lines(self) -> list[str]:
         shown = [(number(term.cost), term.name) for term in self.chosen.terms]
@@ -149,7 +140,7 @@ def explain(
     strategy: str = AUTO,
     partitions: int = 2,
     pmjoin_partitions: int = PMJOIN_PARTITIONS,
-    routing: str | None = "shares",
+    routing: str | None = None,
 ) -> Explanation:
     """The plan of a query by one strategy, or by the cheapest; `partitions` is the engine's, of its shuffle.
 
@@ -187,7 +178,6 @@ def explain(
         plan_physical(query, partitions, statistics, routing),
         plan_probing(query, statistics),
         notes_on(query, statistics, chosen),
-        routing,
     )
 
 
