@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 SIZE ?=
 
-.PHONY: setup demo bench figures test test-long check lock clean
+.PHONY: setup demo bench figures test test-pure test-spark test-long check lock clean
 
 setup: $(STAMP)
 
@@ -20,8 +20,15 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup
 	@$(BIN)/watersmeet demo
 
+# Side by side: Spark's tests wait for Spark much of the time, the others are at work all of it.
 test: setup
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory --jobs=2 test-spark test-pure
+
+test-spark: setup
+	$(BIN)/python -m pytest -m spark
+
+test-pure: setup
+	$(BIN)/python -m pytest -m "not spark"
 
 test-long: setup
 	$(BIN)/python -m pytest --long

@@ -1,4 +1,4 @@
-"""Shared by all tests: the --long switch, and hypothesis profiles that follow it."""
+"""Shared by all tests: the --long switch, and what follows it: hypothesis profiles and further variants."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same cases every time: a change is judged by what it changes, not by a case that chance brought up.
+settings.register_profile("repeated", _SLOW_IS_FINE, derandomize=True)
+settings.register_profile("searching", _SLOW_IS_FINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run many more examples of the property tests")
+    parser.addoption("--long", action="store_true", help="run many more, and random, examples; slow variants")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("ci")
+    settings.load_profile("searching" if config.getoption("--long") else "repeated")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Further variants of what another test shows already are left to long mode."""
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("variant"):
+                item.add_marker(pytest.mark.skip(reason="a further variant: --long"))
 
 
 @pytest.fixture(scope="session")

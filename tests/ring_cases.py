@@ -49,6 +49,7 @@ ATTRIBUTES = {
     "string": ("t0", "t1", "lower(t0)"),
     "double": ("d0", "i0"),
 }
+FAVOURED = 5  # classes of that query: with many, most tuples have the most frequent values
 SPANNED = 4  # inputs of the query for which tuples are drawn: few tuples a stream
 
 
@@ -86,8 +87,8 @@ def _spanning(streams: Sequence[Stream]) -> Query:
     """A query that reads every stream, to draw tuples for."""
     aliases = tuple(ALIASES[:SPANNED])
     inputs = tuple(Input(alias, streams[n % len(streams)], range_us(10)) for n, alias in enumerate(aliases))
-    sides = [Attribute(alias, column_expr(alias, "b0")) for alias in aliases[:2]]
-    return Query(inputs, JoinGraph(aliases, (AttributeClass(tuple(sides)),)), ())
+    cls = AttributeClass(tuple(Attribute(alias, column_expr(alias, "b0")) for alias in aliases[:2]))
+    return Query(inputs, JoinGraph(aliases, (cls,) * FAVOURED), ())
 
 
 @st.composite

@@ -128,7 +128,7 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("run pipeline.sql --flush", "--flush ends the input, so it goes with --available-now"),
         ("run pipeline.sql --available-now --trigger 1s", "--trigger paces a query that goes on"),
         ("run pipeline.sql --hot-keys perhaps", "--hot-keys perhaps: write on or off"),
-        ("bench skew netmon3", "skew compares our engine with itself"),
+        ("bench skew netmon3", "skew is a comparison of another kind"),
         ("run pipeline.sql --trigger soon", "--trigger: 'soon' is not a duration"),
         ("run pipeline.sql --conf memory", "--conf memory: write KEY=VALUE"),
         ("run pipeline.sql --stats nowhere.json", "nowhere.json: cannot read statistics"),

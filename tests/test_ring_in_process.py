@@ -40,7 +40,7 @@ def check(case: RingCase, buckets: int, keeps_ended: bool, restore: bool) -> Non
 
 
 def test_every_query_of_a_ring_gets_its_own_answers(examples: Callable[[int], settings]) -> None:
-    @examples(60)
+    @examples(40)
     @given(ring_cases(max_queries=5), st.integers(1, 3), st.booleans(), st.booleans())
     def every_bag_is_the_oracles(case: RingCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
         check(case, buckets, keeps_ended, restore)

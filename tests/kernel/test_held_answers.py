@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ Examples = Callable[[int], settings]
 
 def test_sampled_answers_group_into_the_oracles_ticks(examples: Examples) -> None:
     @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS))
-    @examples(60)
+    @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         bucket, found = Bucket(query), []
@@ -71,7 +72,7 @@ def test_distinct_values_appear_as_the_oracle_says(
         monkeypatch.setattr(distinct_module, "hash_column", one_bit)
 
     @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio")))
-    @examples(60)
+    @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         names = tuple(output.name for output in query.select)
@@ -120,3 +121,28 @@ def test_an_answer_is_sampled_at_each_tick_of_its_life_once() -> None:
     ]
     assert ticks == [[], [[20]], [[30]], [[40]]]
     assert sampler.room.rows == 0
+
+
+def test_values_without_room_are_left_out_and_never_repeated() -> None:
+    drawn = np.random.default_rng(1)
+    free, limited = DistinctValues(("v",)), DistinctValues(("v",), 4000)
+    let_out: list[list[tuple[int, int]]] = [[], []]
+    left_out = 0
+    for batch in range(40):
+        t = np.sort(drawn.integers(10 * batch, 10 * (batch + 1), 50))
+        lives = pa.record_batch(
+            {"v": pa.array(drawn.integers(0, 300, 50)), ANSWER_TS: pa.array(t), ANSWER_END: pa.array(t + 60)}
+        )
+        for values, found in zip((free, limited), let_out, strict=True):
+            appeared = values.step(lives)
+            found += list(zip(appeared["v"].to_pylist(), appeared[ANSWER_TS].to_pylist(), strict=True))
+        left_out += limited.left_out
+        assert limited.nbytes <= 4000
+        limited = DistinctValues.restore(("v",), limited.snapshot(), limited.persisted(), 4000)
+    assert left_out > 100
+    assert free.nbytes > 4000
+    # A value is present without a break as long as its answers overlap, and appears at most once in each.
+    periods = sorted(let_out[0])
+    place = [bisect.bisect_right(periods, one) - 1 for one in let_out[1]]
+    assert all(periods[at][0] == value for at, (value, _) in zip(place, let_out[1], strict=True))
+    assert len(set(place)) == len(place) > 100

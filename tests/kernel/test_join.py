@@ -60,7 +60,7 @@ def check(query: Query, batches: list[MicroBatch], *, flush: bool = True) -> Non
 
 def test_answers_are_the_oracles_for_any_query_and_any_cut(examples: Examples) -> None:
     @given(cases(kinds=("plain",), key_expressions=True))
-    @examples(500)
+    @examples(150)
     def holds(case: Case) -> None:
         check(*case)
 

@@ -69,7 +69,7 @@ def test_answers_are_the_oracles(waiting: int, examples: Examples, monkeypatch: 
     monkeypatch.setattr(join_module, "MAX_WAITING", waiting)
 
     @given(cases(kinds=("plain",)))
-    @examples(60)
+    @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         assume(not any(item.window.counts_rows for item in query.inputs))

@@ -23,7 +23,7 @@ from watersmeet.spark.progress import Progress
 from watersmeet.spark.state_limit import parse_limit
 from watersmeet.spark.worker_cache import Entry, WorkerCache
 
-FILES, ROWS, KEYS = 8, 3000, 300
+FILES, ROWS, KEYS = 6, 3000, 300
 FILE_S, WINDOW_S = 5, 20
 LIMIT = StateLimit(700_000)
 NAMES = ("a", "b")
@@ -90,7 +90,7 @@ def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missin
     file = write_pipeline(tmp_path, 1)
     tables = arrive(tmp_path, range(FILES))
     (tmp_path / "later").mkdir()
-    held_back = sorted(tmp_path.glob("[ab]/000[4-7].parquet"))
+    held_back = sorted(tmp_path.glob("[ab]/000[3-5].parquet"))
     for path in held_back:
         path.rename(tmp_path / "later" / f"{path.parent.name}{path.name}")
     first = run(spark, file, LIMIT)
@@ -144,6 +144,18 @@ def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_pa
     assert found(spark, tmp_path).keys() < answers(tables)
 
 
+def test_values_of_distinct_without_room_are_left_out_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, 4)
+    file.write_text(file.read_text().replace("SELECT a.v AS va", "SELECT DISTINCT a.v AS va"))
+    tables = arrive(tmp_path, range(4))
+    told = run(spark, file, StateLimit(400_000))
+    out = found(spark, tmp_path)
+    assert max(out.values()) == 1
+    assert out.keys() < answers(tables)
+    assert told[-1].total_left_out > 1000
+    assert any("values of DISTINCT are left out so far" in progress.notice for progress in told)
+
+
 def test_a_worker_keeps_only_its_share_of_a_limited_querys_buckets() -> None:
     cache = WorkerCache(10**9)
     for bucket in range(3):
@@ -181,4 +193,6 @@ def test_batches_of_a_source_are_limited_by_what_it_was_told_or_by_the_memory() 
     assert options("json", 4, maxbytespertrigger="400") == {"maxBytesPerTrigger": "100"}
     assert options("kafka", 2, maxOffsetsPerTrigger="50") == {"maxOffsetsPerTrigger": "25"}
     assert options("watersmeet-generator", 2) == {"rows_per_batch": "5"}
+    wide = options("watersmeet-generator", 1, payload="150")
+    assert wide == {"payload": "150", "rows_per_batch": "4"}
     assert options("rate", 2) == {}

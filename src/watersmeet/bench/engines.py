@@ -68,14 +68,19 @@ def run_ours(
 
 
 def run_pipeline(
-    session: Session, workload: Workload, data: Path, place: Path, seconds: float = math.inf
+    session: Session,
+    workload: Workload,
+    data: Path,
+    place: Path,
+    seconds: float = math.inf,
+    routing: str | None = None,
 ) -> list[dict[str, Any]]:
     """Our engine over the data in a folder, for so long or to their end; Spark's reports of its batches."""
     place.mkdir(parents=True)
     file = place / "pipeline.sql"
     file.write_text(workload.pipeline(data, place / "answers"))
     deadline = time.monotonic() + seconds
-    jobs = session.start(file, options=RunOptions(available_now=True))
+    jobs = session.start(file, options=RunOptions(available_now=True, routing=routing))
     follow(jobs, until=lambda: time.monotonic() > deadline)
     session.stop(jobs)
     return jobs[0].reports
@@ -183,8 +188,8 @@ def _outcome(engine: str, reports: Sequence[dict[str, Any]], folder: Path) -> Ou
 def as_batch(report: dict[str, Any]) -> Batch:
     """A report of Spark's; state bytes are ours where we report them, else the state store's memory."""
     metrics = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
-    counted = [int(value) for name, value in metrics.items() if name.startswith("input_") and value]
-    rows = sum(counted) if metrics else int(report["numInputRows"])
+    counted = [int(value or 0) for name, value in metrics.items() if name.startswith("input_")]
+    rows = sum(counted) if counted else int(report["numInputRows"])
     operators = report.get("stateOperators") or []
     state = metrics.get("memory_bytes") or sum(int(op.get("memoryUsedBytes", 0)) for op in operators)
     live = metrics.get("state_rows") or sum(int(op.get("numRowsTotal", 0)) for op in operators)

@@ -8,6 +8,7 @@ end of the data in the time given, the part they have read counts.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -24,13 +25,27 @@ from watersmeet.bench.compare import FIRST_BATCHES, PeakMemory
 from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch
 from watersmeet.bench.query_sets import QuerySet
 from watersmeet.errors import WatersmeetError
+from watersmeet.plan.ring import Registered, plan_ring
+from watersmeet.session import Session
+from watersmeet.spark.cascade import cascade
+from watersmeet.spark.environment import PARTITIONS, PROVIDER
+from watersmeet.spark.job import RunOptions
+from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.ring_job import RingJob
+from watersmeet.spark.sources import read_stream
+from watersmeet.sql import bind_query, parse_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 COUNTS = (1, 10, 100, 1_000, 10_000)
 OURS, SPARK = "ours", "spark"
-LEVELS = 3
+LEVELS = 2  # enough for chains of four
 LIMIT_S = 240  # for Spark's queries together
 WARM_UP_S = 30
+WARM_UP_QUERIES = 10
 
 
 @dataclass(frozen=True)
@@ -106,17 +121,19 @@ def _check_agreement(ours: QueriesFigures, theirs: QueriesFigures) -> None:
 
 
 def run_ring(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
-    """All queries in one ring."""
-    from watersmeet.plan.ring import Registered, plan_ring
-    from watersmeet.session import Session
-    from watersmeet.spark.environment import PARTITIONS
-    from watersmeet.spark.job import RunOptions
-    from watersmeet.spark.parquet_files import file_names
-    from watersmeet.spark.ring_job import RingJob
-    from watersmeet.spark.sources import read_stream
-    from watersmeet.sql import bind_query, parse_pipeline
-
+    """All queries in one ring, after a few of them have warmed up the process."""
     session = Session(conf=ALL_REPORTS, log=folder / "spark.log")
+    deadline, number = time.monotonic() + WARM_UP_S, 0
+    while time.monotonic() < deadline:
+        few = replace(queries, queries=min(queries.queries, WARM_UP_QUERIES), constants=1)
+        _run_ring(session, few, data, folder / f"warm-up-{number}", deadline)
+        number += 1
+    return _run_ring(session, queries, data, folder / "run", math.inf)
+
+
+def _run_ring(
+    session: Session, queries: QuerySet, data: Path, folder: Path, deadline: float
+) -> QueriesFigures:
     spark = session.spark
     pipeline = parse_pipeline(queries.declarations(data, folder / "answers"))
     bound = {name: bind_query(text, pipeline.streams) for name, text in queries.texts().items()}
@@ -143,9 +160,10 @@ def run_ring(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
         options=RunOptions(available_now=True),
     )
     job.start()
-    while job.is_running():
+    while job.is_running() and time.monotonic() < deadline:
         time.sleep(0.2)
     job.poll()
+    job.stop()
     facts = {"plan_s": planned, "joins": len(ring.joins), "relations": len(ring.relations)}
     return _of_reports(queries, job.reports, facts, _count_answers(folder / "answers"))
 
@@ -177,14 +195,6 @@ def _of_reports(
 
 def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) -> QueriesFigures:
     """Spark's own joins, one streaming query for each query, all at once."""
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from watersmeet.session import Session
-    from watersmeet.spark.cascade import cascade
-    from watersmeet.spark.environment import PROVIDER
-    from watersmeet.sql import bind_query
-
     session = Session(conf={PROVIDER: IN_MEMORY, **ALL_REPORTS}, log=folder / "spark.log")
     schema = ", ".join(f"{column.name} {column.type}" for column in queries.streams[0].columns)
     files = len(list((data / queries.streams[0].name).glob("*.parquet")))

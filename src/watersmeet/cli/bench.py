@@ -14,7 +14,9 @@ from watersmeet.errors import ConfigurationError
 QUICK_WARM_UP_S = 10
 SKEW = "skew"  # no comparison of engines, but of ours with itself
 QUERIES = "queries"  # many queries in a ring, against as many streaming queries
+ROUTINGS = "routings"  # the ways of routing a query
 QUERIES_ROWS = 20_000
+ROUTINGS_ROWS = 50_000
 SKEW_ROWS = 150_000
 
 
@@ -23,7 +25,7 @@ def bench_command(
         list[str] | None,
         typer.Argument(
             help="Which workloads [default: all]; `skew` is what spreading hot values brings, `queries` what "
-            "many queries cost.",
+            "many queries cost, `routings` how the ways of routing a query compare.",
             metavar="WORKLOAD",
         ),
     ] = None,
@@ -50,7 +52,7 @@ def bench_command(
     out: Annotated[Path, typer.Option(help="Where bench.json and bench.svg go.")] = Path("out/bench"),
 ) -> None:
     """Compare throughput, batch times and memory; the engines' answers are compared too."""
-    alone = {SKEW: _bench_skew, QUERIES: _bench_queries}
+    alone = {SKEW: _bench_skew, QUERIES: _bench_queries, ROUTINGS: _bench_routings}
     if workloads and (asked := [name for name in workloads if name in alone]):
         if len(workloads) > 1:
             raise ConfigurationError(f"{asked[0]} is a comparison of another kind: run it on its own")
@@ -102,5 +104,15 @@ def _bench_queries(batch_rows: int | None, batches: int, warm_up: float | None, 
 
     rows = batch_rows or QUERIES_ROWS
     figures = bench_queries(batch_rows=rows, batches=batches, tell=tell)
+    Console().print(as_table(figures))
+    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")
+
+
+def _bench_routings(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
+    from watersmeet.bench.routings import as_table, bench_routings, write
+
+    rows = batch_rows or ROUTINGS_ROWS
+    warm_up_s = QUICK_WARM_UP_S if warm_up is None else warm_up
+    figures = bench_routings(batch_rows=rows, batches=batches, warm_up_s=warm_up_s, tell=tell)
     Console().print(as_table(figures))
     tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")

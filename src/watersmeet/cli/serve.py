@@ -60,6 +60,9 @@ def serve_command(
     trigger: Annotated[
         str | None, typer.Option(help="Start a batch this often, such as 1s.", metavar="DURATION")
     ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Take what the streams hold now, then end; resumable.")
+    ] = False,
     master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
     conf: Annotated[
         list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
@@ -72,7 +75,9 @@ def serve_command(
 ) -> None:
     """Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR."""
     asked = Asked(streams, levels, checkpoint)
-    request = ServeRequest(RingFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log)
+    request = ServeRequest(
+        RingFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log, available_now
+    )
     raise typer.Exit(serve_ring(request))
 
 
@@ -87,17 +92,21 @@ class ServeRequest:
     conf: tuple[str, ...] = ()
     as_json: bool = False
     log: Path | None = None
+    available_now: bool = False
 
     @property
     def as_run(self) -> Request:
         """What `watersmeet run` would have been asked for, as far as they have things in common."""
         place = self.folder.path / "server"
-        return Request(place, trigger=self.trigger, checkpoint=str(place), log=self.log)
+        return Request(
+            place, available_now=self.available_now, trigger=self.trigger, checkpoint=str(place), log=self.log
+        )
 
     def command(self) -> str:
         """The command that goes on with the ring."""
         words = ["watersmeet", "serve", str(self.folder.path)]
         words += ["--trigger", self.trigger] if self.trigger is not None else []
+        words += ["--available-now"] if self.available_now else []
         words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
         words += [word for setting in self.conf for word in ("--conf", setting)]
         words += ["--log", str(self.log)] if self.log is not None else []
@@ -154,6 +163,10 @@ class ServeRun:
                     self._server(found, engine, judge, display).serve(until=lambda: bool(stop))
             except Exception as error:
                 return self._tell_failure(explained(error))
+            if not stop and self.options.available_now:
+                self._tell_event("end")
+                tell(f"all that there was has been taken; to go on:\n  {self.request.command()}")
+                return 0
             if not stop:
                 return self._tell_failure(ConfigurationError("the Spark query has ended by itself"))
             self._tell_stop()

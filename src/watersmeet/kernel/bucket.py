@@ -66,6 +66,7 @@ class JoinBucket:
         self.join = MultiwayJoin(plan.layout, plan.initial_order)
         self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
         self.counts = StepCounts()  # of the latest micro-batch
+        self.waiting_bytes = 0  # this bucket's part of what waits for the watermark in the rank stage
         self._is_between_batches = True
         self.watermark = Watermark(plan.patience)
         self.held: HeldAnswers | None = None
@@ -109,7 +110,8 @@ class JoinBucket:
         if self.limited is None:
             steps = self.join.step(new, now, places, fetch)
         else:  # without payload that comes late: it is the better part of what is to be limited
-            steps = self.limited.step(new, now, places, self.held.room if self.held else None)
+            held = self.held.room if self.held else None
+            steps = self.limited.step(new, now, places, held, self.waiting_bytes)
         for answers in steps:
             if self.held is None:
                 yield answers
@@ -264,6 +266,7 @@ class Bucket:
             yield from self.joins.step(new, marks)
         else:
             ranked = self.ranks.step(new, marks)
+            self.joins.waiting_bytes = self.ranks.nbytes
             yield from self.joins.step(ranked.released, Marks(), ranked.places, ranked.watermark)
 
 

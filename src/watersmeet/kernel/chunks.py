@@ -99,6 +99,11 @@ class WaitingRoom:
             self.add(chunk.batch.take(pa.array(chosen)), self.next_number)
         return before - self.rows
 
+    def replace_all(self, batch: pa.RecordBatch) -> None:
+        """Holds these rows and no others, as a new chunk."""
+        self._chunks = []
+        self.add(batch, self.next_number)
+
     def persisted(self) -> list[PersistedChunk]:
         return [PersistedChunk(self.section, chunk.number, chunk.batch) for chunk in self._chunks]
 

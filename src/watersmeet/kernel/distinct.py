@@ -5,6 +5,9 @@ before), it keeps for each present value the instant until which it is present, 
 there was at least an instant without its value before t. Values are found by hash and told apart by value.
 
     a life [3, 9) was let out, then come [5, 12), [12, 20), [25, 30) of the same value    out: [25, 30)
+
+With a limit of memory a value that there is no room to remember is not let out either: it would be let out
+again and again. It may appear later, with another answer, once others have gone.
 """
 
 from __future__ import annotations
@@ -22,12 +25,15 @@ from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.slice import Longs
 
 _ABSENT = -(2**63)
+_TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until when it is present
 
 
 class DistinctValues:
     """The values of one bucket that are present, and until when."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
+    def __init__(self, columns: tuple[str, ...], limit_bytes: int | None = None) -> None:
+        self.limit_bytes = limit_bytes
+        self.left_out = 0  # in the latest step: values that would have appeared, had there been room
         self.room = WaitingRoom("#present", ANSWER_END)
         self._columns = columns
         self._now = _ABSENT
@@ -37,10 +43,12 @@ class DistinctValues:
 
     @property
     def nbytes(self) -> int:
-        return 2 * self.room.nbytes  # as chunks, and once more in the order of their hashes
+        present = self._present.nbytes if self._present is not None else 0
+        return int(self.room.nbytes + present + _TABLE_BYTES * len(self._hashes))
 
     def step(self, answers: pa.RecordBatch) -> pa.RecordBatch:
         """The answers that let their value appear."""
+        self.left_out = 0
         if not answers.num_rows:
             return answers
         ordered, groups, firsts = self._grouped(answers)
@@ -50,9 +58,13 @@ class DistinctValues:
         before = self._until_before(values, hashes)
         covered = np.maximum(before[groups], _running_max_before(ends, groups))
         until = np.maximum.reduceat(ends, firsts)
-        longer = until > before
+        longer, appears = until > before, covered < t
+        if self.limit_bytes is not None:
+            fits = self._fits(values, before, t[firsts])
+            self.left_out = int(np.count_nonzero(~fits & np.logical_or.reduceat(appears, firsts)))
+            longer, appears = longer & fits, appears & fits[groups]
         self._remember(values.filter(pa.array(longer)), until[longer], int(t.max()))
-        return ordered.filter(pa.array(covered < t))
+        return ordered.filter(pa.array(appears))
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
@@ -64,10 +76,14 @@ class DistinctValues:
 
     @classmethod
     def restore(
-        cls, columns: tuple[str, ...], snapshot: Mapping[str, int], chunks: Iterable[PersistedChunk]
+        cls,
+        columns: tuple[str, ...],
+        snapshot: Mapping[str, int],
+        chunks: Iterable[PersistedChunk],
+        limit_bytes: int | None = None,
     ) -> DistinctValues:
         """The values that were present when these chunks were persisted."""
-        values = cls(columns)
+        values = cls(columns, limit_bytes)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             values.room.add(chunk.batch, chunk.number)
@@ -134,6 +150,20 @@ class DistinctValues:
         self.room.add(keep)
         self._merge(keep)
         self.room.close_before(self._now)
+        if self.limit_bytes is not None and self._present is not None and self.nbytes > self.limit_bytes:
+            self.room.replace_all(self._present)  # without the shorter presences of the same values
+
+    def _fits(self, values: pa.RecordBatch, before: Longs, t: Longs) -> npt.NDArray[np.bool_]:
+        """Which values are remembered already, or can be; those that come first are taken first."""
+        assert self.limit_bytes is not None
+        fits: npt.NDArray[np.bool_] = before != _ABSENT
+        new = np.flatnonzero(~fits)
+        present = self._present.nbytes if self._present is not None else 0
+        taken = 2 * present + _TABLE_BYTES * len(self._hashes)
+        each = 2 * values.nbytes / max(1, values.num_rows) + _TABLE_BYTES
+        fitting = max(0, int((self.limit_bytes - taken) / each))
+        fits[new[np.argsort(t[new], kind="stable")[:fitting]]] = True
+        return fits
 
     def _merge(self, values: pa.RecordBatch) -> None:
         """Later entries of a value only lengthen its presence, so the newest counts."""

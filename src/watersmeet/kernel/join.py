@@ -101,6 +101,7 @@ class MultiwayJoin:
             found = self._with_payload(found, max(watermark, self.watermark), fetch)
         for complete in found:
             self.counts.answers += len(complete.max_ts)
+            self.counts.missed += self._missed_beside(complete)
             yield self._answers(complete)
         self.watermark = max(watermark, self.watermark)
         self._expire()
@@ -338,6 +339,12 @@ class MultiwayJoin:
             columns |= dict(zip(names, values, strict=True))
         columns[ANSWER_TS], columns[ANSWER_END] = pa.array(complete.max_ts), pa.array(complete.min_end)
         return pa.table(columns)
+
+    def _missed_beside(self, complete: _Partials) -> float:
+        """How many answers were missed for each of these, by the chance their tuples had to be here."""
+        known = [store.chances(complete.rows[alias]) for alias, store in self.stores.items()]
+        parts = [chances for chances in known if chances is not None]
+        return float((1 / np.prod(parts, axis=0, dtype=np.float64) - 1).sum()) if parts else 0.0
 
     def _verify(self, rows: Mapping[str, Longs], sequence: tuple[Probe, ...]) -> np.ndarray:
         """Whether the keys are truly equal, for the classes whose hashes could have collided."""

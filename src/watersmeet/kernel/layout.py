@@ -18,6 +18,7 @@ TS = "__ts"  # int64: event time, microseconds since the epoch
 REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes after the join
 PLACE = "__place"  # int64: 0-based place in the stream, for ROWS windows
 KEEP = "__keep"  # bool: whether the local filters hold, where places are counted before filtering
+KEPT = "__kept"  # float32: the chance a tuple had to be still here, in chunks that were thinned by worth
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window

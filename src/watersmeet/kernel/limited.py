@@ -7,6 +7,7 @@ of an answer to be found is followed all along, so every batch tells how many an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from watersmeet.kernel.survival import Survival
 PIECES = 8  # of the limit: what is taken at once
 PARTIAL_BYTES = 128  # of memory for a partial combination, with all that is made of it
 HELD_SHARE = 0.5  # held answers may take this much of the limit
+WAITING_SHARE = 0.75  # what waits for the watermark under ROWS windows takes at most this much from the join
 
 
 class LimitedJoin:
@@ -53,33 +55,38 @@ class LimitedJoin:
         watermark: int,
         places: Mapping[str, Places],
         held: WaitingRoom | None = None,
+        waiting_bytes: int = 0,
     ) -> Iterator[pa.Table]:
-        """As `MultiwayJoin.step`; `held` is where the caller puts the answers, which counts as well."""
+        """As `MultiwayJoin.step`; `held` is where the caller puts the answers, which counts as well.
+
+        So do the bytes of tuples that wait before the join and cannot be shed, up to a part of the limit.
+        """
         self.counts = StepCounts()
+        waiting = min(waiting_bytes, int(WAITING_SHARE * self.limit.nbytes))
         nbytes = max(1, self.limit.nbytes // PIECES)
         for piece in cut_by_time(new, places, nbytes, whole_instants=self.join.layout.delayed):
             now = min(watermark, piece.rest_from)
             yield from self.join.step(piece.new, now, piece.places)
             self._estimate()
-            self._shed(held)
+            self._shed(held, waiting)
             self.counts.add(self.join.counts)
 
     def _estimate(self) -> None:
         for alias, store in self.join.stores.items():
             self.survival.ledgers[alias].newest_place = store.newest_place
         chance = self.survival.chance(self.join.arrived)
-        if chance:
+        if chance and self.limit.shed is not Shed.LEAST:  # which is told by the answers themselves
             self.join.counts.missed = self.join.counts.answers * (1 / chance - 1)
         self.join.arrived = {}
         self.survival.expire(self.join.watermark)
 
-    def _shed(self, held: WaitingRoom | None) -> None:
-        beside = held.nbytes if held is not None else 0
-        if self.join.used_bytes + beside <= self.limit.nbytes:
+    def _shed(self, held: WaitingRoom | None, waiting: int) -> None:
+        beside, room = held.nbytes if held is not None else 0, self.limit.nbytes - waiting
+        if self.join.used_bytes + beside <= room:
             return
-        if held is not None and self.limit.shed is not Shed.NONE and beside > HELD_SHARE * self.limit.nbytes:
-            self.join.counts.missed += held.thin(int(SHED_TO * HELD_SHARE * self.limit.nbytes))
+        if held is not None and self.limit.shed is not Shed.NONE and beside > HELD_SHARE * room:
+            self.join.counts.missed += held.thin(int(SHED_TO * HELD_SHARE * room))
             beside = held.nbytes
-        for alias, positions in bring_under(self.join, self.limit, beside).items():
+        for alias, positions in bring_under(self.join, replace(self.limit, nbytes=room), beside).items():
             self.join.counts.shed[alias] = len(positions)
             self.survival.ledgers[alias].shed(positions)

@@ -6,7 +6,8 @@ the lowest *priority* go, which the policy gives:
 
     random   a fixed pseudo-random number of the tuple: what stays is a uniform sample of the window
     oldest   the life before it
-    least    the life before it, times the number of live tuples that match it in each input next to it
+    least    drawn by worth (`weighed_sample`): the life before it, times the number of live tuples that match
+             it in each input next to it
 
 A tuple's random number is a hash of its event time, its keys and its input, so a batch that is done again
 sheds the same tuples, whatever the chunks they lie in; and as the same numbers stay, tuples that have once
@@ -33,6 +34,7 @@ from watersmeet.kernel.layout import PLACE, TS, InputLayout
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.slice import Longs, ends_from_ts, successors
 from watersmeet.kernel.store import Chunk
+from watersmeet.kernel.weighed_sample import chances, chances_of, priorities, with_chances
 from watersmeet.query import WindowKind
 from watersmeet.query.byte_size import split_evenly
 
@@ -71,6 +73,14 @@ class _Rows:
         return combine_hashes([np.concatenate(parts) for parts in keys])
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """Which rows of an input stay, and under `least` the chance that each had to."""
+
+    keep: Mask
+    chances: Floats | None = None
+
+
 def bring_under(join: MultiwayJoin, limit: StateLimit, beside: int = 0) -> dict[str, Longs]:
     """Removes tuples until a join and `beside` bytes take no more than the limit.
 
@@ -105,12 +115,11 @@ def _remove(
     lost = {}
     for number, alias in enumerate(aliases):
         rows = _rows_of(join, alias)
-        keep, matches = rows.live, None
+        choice = _Choice(rows.live)
         if live_bytes[alias] > parts[alias]:
-            if counts is not None:
-                matches = _expected_matches(rows, counts)
-            keep = _keep_highest(rows, _priority(limit.shed, number, rows, matches), parts[alias])
-        positions = _thin(join, rows, keep if again else _spare_chunks(rows, keep, parts[alias]))
+            worth = None if counts is None else _expected_matches(rows, counts) * rows.life
+            choice = _choose(limit.shed, number, rows, worth, parts[alias])
+        positions = _thin(join, rows, choice if again else _spare_chunks(rows, choice, parts[alias]))
         if len(positions):
             lost[alias] = positions
     return lost
@@ -150,14 +159,14 @@ def _column(chunks: tuple[Chunk, ...], name: str) -> Longs:
     return np.concatenate([np.asarray(chunk.batch.column(name)) for chunk in chunks])
 
 
-def _priority(shed: Shed, number: int, rows: _Rows, matches: Floats | None) -> Floats:
-    """What a tuple is worth: the lowest go first."""
-    if shed is Shed.OLDEST:
-        return rows.life
-    chances = _random(number, rows)
-    if matches is None:
-        return chances
-    return np.asarray(matches * rows.life * (1 + np.float32(1e-3) * chances))
+def _choose(shed: Shed, number: int, rows: _Rows, worth: Floats | None, nbytes: float) -> _Choice:
+    """The live rows of highest priority that fit."""
+    if worth is None:
+        priority = rows.life if shed is Shed.OLDEST else _random(number, rows)
+        return _Choice(_highest(rows, priority, nbytes)[0])
+    share = nbytes / rows.live_bytes
+    keep, bound = _highest(rows, priorities(worth, _random(number, rows), share), nbytes)
+    return _Choice(keep, chances(worth, bound, share))
 
 
 def _random(number: int, rows: _Rows) -> Floats:
@@ -198,32 +207,37 @@ def _expected_matches(rows: _Rows, counts: Mapping[str, list[Shares]]) -> Floats
     return product
 
 
-def _keep_highest(rows: _Rows, priority: Floats, nbytes: float) -> Mask:
-    """The live rows of highest priority that fit."""
+def _highest(rows: _Rows, priority: Floats, nbytes: float) -> tuple[Mask, float]:
+    """The live rows of highest priority that fit, and the highest priority of the others."""
     live = np.flatnonzero(rows.live)
     order = live[np.argsort(-priority[live], kind="stable")]
     fitting = int(np.searchsorted(np.cumsum(rows.nbytes[order], dtype=np.float64), nbytes, side="right"))
     keep = np.zeros(len(priority), np.bool_)
     keep[order[:fitting]] = True
-    return keep
+    return keep, float(priority[order[fitting]]) if fitting < len(order) else 0.0
 
 
-def _spare_chunks(rows: _Rows, keep: Mask, nbytes: float) -> Mask:
+def _spare_chunks(rows: _Rows, choice: _Choice, nbytes: float) -> _Choice:
     """Leaves chunks alone that have little to give, as long as the rest is enough."""
     sizes = np.bincount(rows.owners)
-    leaving = np.bincount(rows.owners, ~keep, len(sizes))
-    spared = keep | (leaving < WORTH * sizes)[rows.owners]
-    return spared if rows.nbytes[spared].sum(dtype=np.float64) <= nbytes * (1 + WORTH) else keep
+    going = ~choice.keep if choice.chances is None else np.where(rows.live, 1 - choice.chances, 1)
+    leaving = np.bincount(rows.owners, going, len(sizes))
+    alone = (leaving < WORTH * sizes)[rows.owners]
+    spared = choice.keep | alone
+    if rows.nbytes[spared].sum(dtype=np.float64) > nbytes * (1 + WORTH):
+        return choice
+    judged = None if choice.chances is None else np.where(alone, np.float32(1), choice.chances)
+    return _Choice(spared, judged)
 
 
-def _thin(join: MultiwayJoin, rows: _Rows, keep: Mask) -> Longs:
+def _thin(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> Longs:
     """Replaces the chunks that lose rows; the times or places of the live tuples lost."""
-    if not keep.all():
-        join.replace_chunks(rows.layout.alias, _thinned(join, rows, keep))
-    return (rows.ts if rows.places is None else rows.places)[rows.live & ~keep]
+    if not choice.keep.all():
+        join.replace_chunks(rows.layout.alias, _thinned(join, rows, choice))
+    return (rows.ts if rows.places is None else rows.places)[rows.live & ~choice.keep]
 
 
-def _thinned(join: MultiwayJoin, rows: _Rows, keep: Mask) -> list[PersistedChunk]:
+def _thinned(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> list[PersistedChunk]:
     """The chunks that remain: whole ones under their number, the rest of neighbours merged under new ones."""
     alias, store = rows.layout.alias, join.stores[rows.layout.alias]
     duration, number = rows.layout.window.duration_us, store.next_chunk
@@ -231,8 +245,11 @@ def _thinned(join: MultiwayJoin, rows: _Rows, keep: Mask) -> list[PersistedChunk
     run: list[pa.RecordBatch] = []
     since = 0
     for place, chunk in enumerate(rows.chunks):
-        mask = keep[rows.owners == place]
-        if mask.all():
+        mine = rows.owners == place
+        mask, batch = choice.keep[mine], chunk.batch
+        if choice.chances is not None and (choice.chances[mine] < chances_of(batch)).any():
+            batch = with_chances(batch, choice.chances[mine])
+        if mask.all() and batch is chunk.batch:
             remaining.append(PersistedChunk(alias, chunk.number, chunk.batch))
             continue
         if not mask.any():
@@ -240,11 +257,18 @@ def _thinned(join: MultiwayJoin, rows: _Rows, keep: Mask) -> list[PersistedChunk
         size = sum(part.num_rows for part in run)
         too_long = duration is not None and abs(chunk.max_ts - since) > duration // 2
         if run and (too_long or size + np.count_nonzero(mask) > MERGE_ROWS):
-            remaining.append(PersistedChunk(alias, number, pa.concat_batches(run)))
+            remaining.append(PersistedChunk(alias, number, _joined(run)))
             number, run = number + 1, []
         if not run:
             since = chunk.min_ts
-        run.append(chunk.batch.filter(pa.array(mask)))
+        run.append(batch.filter(pa.array(mask)))
     if run:
-        remaining.append(PersistedChunk(alias, number, pa.concat_batches(run)))
+        remaining.append(PersistedChunk(alias, number, _joined(run)))
     return remaining
+
+
+def _joined(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches as one, though only some of them know the chances of their rows."""
+    if any(batch.schema != run[0].schema for batch in run):
+        run = [with_chances(batch, np.ones(batch.num_rows, np.float32)) for batch in run]
+    return pa.concat_batches(run)

@@ -20,8 +20,9 @@ import pyarrow as pa
 from watersmeet.kernel.chunks import mergeable
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.kernel.late_payload import Fetch, with_payload
-from watersmeet.kernel.layout import REF, TS, InputLayout
+from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.slice import Classes, Longs, Matches, Slice, ends_from_ts
+from watersmeet.kernel.weighed_sample import chances_of
 from watersmeet.query import NEVER, WindowKind
 
 SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
@@ -100,6 +101,8 @@ class TupleStore:
         self._slices: dict[tuple[int, int, int], Slice] = {}
         self._next_row = 0
         self.next_chunk = 0
+        self._weighed: list[int] = []  # the chunks whose chances are put together in the next
+        self._known_chances: npt.NDArray[np.float32] = np.ones(1, np.float32)
 
     @property
     def live_rows(self) -> int:
@@ -188,7 +191,7 @@ class TupleStore:
         run = self.chunks[
             len(self.chunks) - mergeable([int(chunk.batch.num_rows) for chunk in self.chunks]) :
         ]
-        while len(run) > 1 and (run[-1].stop - run[0].start > _rows(run) or self._spans_too_long(run)):
+        while len(run) > 1 and not self._may_merge(run):
             run = run[1:]
         if len(run) < 2:
             return
@@ -217,6 +220,23 @@ class TupleStore:
             for piece, name in zip(pieces, columns, strict=True):
                 piece.append(chunk.batch.column(name).take(local))
         return [pa.concat_arrays(piece).take(back) for piece in pieces]
+
+    def chances(self, rows: Longs) -> npt.NDArray[np.float32] | None:
+        """The chance that each of these rows had to be still here; None if it is 1 for all rows."""
+        weighed = [chunk for chunk in self.chunks if KEPT in chunk.batch.schema.names]
+        if not weighed:
+            return None
+        numbers = [chunk.number for chunk in weighed]
+        if numbers != self._weighed:
+            known = np.concatenate([chances_of(chunk.batch) for chunk in weighed])
+            self._weighed, self._known_chances = numbers, np.append(known, np.float32(1))
+        starts = np.array([chunk.start for chunk in weighed])
+        sizes = np.array([chunk.batch.num_rows for chunk in weighed])
+        owners = np.maximum(np.searchsorted(starts, rows, side="right") - 1, 0)
+        within = rows - starts[owners]
+        places = within + (np.cumsum(sizes) - sizes)[owners]
+        inside = (within >= 0) & (within < sizes[owners])
+        return self._known_chances[np.where(inside, places, -1)]
 
     def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
         """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
@@ -281,6 +301,11 @@ class TupleStore:
         rest = chunk.batch.take(pa.array(np.arange(over, len(ts))))  # a slice would keep all of it in memory
         number, self.next_chunk = self.next_chunk, self.next_chunk + 1
         return self._chunk(number, chunk.start + over, rest, ts[over:], chunk.last_place)
+
+    def _may_merge(self, run: list[Chunk]) -> bool:
+        """Whether chunks follow each other without a gap, hold the same columns, and end together."""
+        alike = all(chunk.batch.schema == run[-1].batch.schema for chunk in run)
+        return alike and run[-1].stop - run[0].start <= _rows(run) and not self._spans_too_long(run)
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         """Whether merging would keep tuples much longer than their window."""

@@ -45,6 +45,8 @@ def plan_ring(
     kept: Ring | None = None,
 ) -> Ring:
     """The ring of these queries; default statistics where none are known."""
+    if len({each.number for each in queries}) < len(queries):
+        raise ValueError("a query's number is its own")
     ordered = _order_streams(streams, kept)
     rates = RingRates(statistics or Statistics())
     trees = KeptTrees(kept)

@@ -39,9 +39,15 @@ def limit_batches(stream: Stream, nbytes: int, divisor: int = 1) -> Stream:
     if (name := _COUNTED.get(kind)) is not None:
         told = next((o for o in (name, name.replace("_", "")) if source.option(o) is not None), name)
         given = source.option(told)
-        most = int(given) if given is not None and given.isdecimal() else max(1, nbytes // ROW_BYTES)
+        most = int(given) if given is not None and given.isdecimal() else max(1, nbytes // _row_bytes(source))
         return _with(stream, source, told, max(1, most // divisor))
     return stream
+
+
+def _row_bytes(source: Connector) -> int:
+    """What a message or a made-up tuple is taken to have, with the payload that it is told to have."""
+    payload = source.option("payload") or "0"
+    return ROW_BYTES + (int(payload) if payload.isdecimal() else 0)
 
 
 def _with(stream: Stream, source: Connector, name: str, value: int) -> Stream:

@@ -9,7 +9,7 @@ touches data: it builds the plan that Spark runs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -26,6 +26,7 @@ from watersmeet.kernel import (
     TS,
     Grid,
     InputLayout,
+    Shed,
     StateLimit,
     plan_bucket,
 )
@@ -35,16 +36,17 @@ from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Ring
 from watersmeet.spark.cascade import cascade
 from watersmeet.spark.distinct_aggregates import without_distinct
-from watersmeet.spark.distinct_stage import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.distinct_stage import LEFT_OUT, VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.frugal import Batches, Frugal
 from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.late_columns import wide_columns
-from watersmeet.spark.metrics import STAGE_SCHEMA, observed
+from watersmeet.spark.metrics import CHUNK, STAGE_SCHEMA, observed
 from watersmeet.spark.pack import CHUNK_BYTES, NOW, Pack, PackEnd
 from watersmeet.spark.parquet_files import INPUT, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.pipelined import pipelined
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.sources import event_microseconds
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
 from watersmeet.spark.unpack import Payload, UnpackAnswers, UnpackValues
@@ -76,7 +78,7 @@ class Compiler:
         if query.aggregate:
             return self._aggregate(joined)
         selected = self._select(joined, keep_life=query.distinct)
-        return self._distinct(selected) if query.distinct else selected
+        return self._distinct(selected) if self._has_values else selected
 
     @property
     def query(self) -> Query:
@@ -91,7 +93,7 @@ class Compiler:
             return self._pipelined(self.plan.pipeline, payload)
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
         grid = Grid(self.plan.shares.shares)
-        limit = self.limit.share(grid.buckets) if self.limit else None
+        limit = self._part.share(grid.buckets) if self._part else None
         bucket = replace(plan_bucket(query, limit), initial_order=orders)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]
         streams = tuple(item.stream.name for item in query.inputs)
@@ -105,7 +107,8 @@ class Compiler:
         first = (whole, rank_labels) if ranked else (grid, labels)
         wire = self._packed(bucket.layout.inputs, *first, hot)
         if ranked:
-            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint)
+            kept = 1 if self.limit else None
+            rank = StagePlan("rank", bucket, streams, whole, rank_labels, fingerprint, cached_buckets=kept)
             wire = wire.groupBy("bucket").transformWithStateInPandas(
                 RankStage(rank, grid, labels), WIRE_SCHEMA, "Append", "None"
             )
@@ -114,7 +117,18 @@ class Compiler:
         )
         out = out.observe(OBSERVATION, *observed(bucket.layout, streams))
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
-        return out.select("chunk").mapInArrow(unpack, self._answer_schema(payload))
+        return out.select("chunk").mapInArrow(self._frugally(unpack), self._answer_schema(payload))
+
+    @property
+    def _part(self) -> StateLimit | None:
+        """What the join may take of the limit: all, or half where the values of DISTINCT get the other."""
+        if self.limit is None or not self._has_values or self.limit.shed is Shed.NONE:
+            return self.limit
+        return replace(self.limit, nbytes=self.limit.nbytes // 2)
+
+    @property
+    def _has_values(self) -> bool:
+        return self.query.distinct and self.query.aggregate is None
 
     def _pipelined(self, ring: Ring, payload: Payload) -> DataFrame:
         if self.limit is not None:
@@ -137,6 +151,10 @@ class Compiler:
         workers = max(1, self.spark.sparkContext.defaultParallelism)
         return -(-grid.buckets // workers) if self.limit else None
 
+    def _frugally(self, function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+        """The same function, which under a limit of memory leaves nothing behind in its worker."""
+        return Frugal(function) if self.limit else function
+
     @property
     def _chunk_bytes(self) -> int:
         least = 1 << 20
@@ -155,7 +173,7 @@ class Compiler:
             for number, (item, layout) in group:
                 projected, columns = self._projected(item, layout)
                 pack = self._pack(number, layout, columns, grid, labels, hot)
-                parts.append(projected.mapInArrow(pack, WIRE_SCHEMA))
+                parts.append(projected.mapInArrow(self._frugally(pack), WIRE_SCHEMA))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
@@ -197,7 +215,8 @@ class Compiler:
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.plan.partitions)
         # Under a limit of memory a batch is joined in pieces, each of which would open the files again.
-        return united.mapInArrow(PackFiles(packs, may_be_late=self.limit is None), WIRE_SCHEMA)
+        pack = PackFiles(packs, may_be_late=self.limit is None)
+        return united.mapInArrow(self._frugally(pack), WIRE_SCHEMA)
 
     def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
         """What the chunks of an input hold, as columns of its files."""
@@ -293,15 +312,17 @@ class Compiler:
         """Values as they appear, through a stage of their own."""
         columns = tuple(output.name for output in self.query.select)
         labels = bucket_labels(self.plan.partitions)
-        stage = StagePlan(
-            "distinct", plan_bucket(self.query), (), Grid((len(labels),)), labels, self.plan.fingerprint
-        )
-        wire = selected.mapInArrow(PackValues(columns, labels), WIRE_SCHEMA)
+        grid, fingerprint = Grid((len(labels),)), self.plan.fingerprint
+        bucket = plan_bucket(self.query, self._part.share(grid.buckets) if self._part else None)
+        cached = self._cached(grid)
+        stage = StagePlan("distinct", bucket, (), grid, labels, fingerprint, cached_buckets=cached)
+        wire = selected.mapInArrow(self._frugally(PackValues(columns, labels)), WIRE_SCHEMA)
         out = wire.groupBy("bucket").transformWithStateInPandas(
             DistinctStage(stage, columns), VALUES_SCHEMA, "Append", "None"
         )
+        out = out.observe(VALUES_OBSERVATION, F.sum(LEFT_OUT).alias(LEFT_OUT)).select(CHUNK)
         schema = StructType([selected.schema[name] for name in columns])
-        return out.mapInArrow(UnpackValues(), schema)
+        return out.mapInArrow(self._frugally(UnpackValues()), schema)
 
     def _aggregate(self, joined: DataFrame) -> DataFrame:
         """Groups of the answers sampled at each tick, by Spark's own streaming aggregation.

@@ -11,16 +11,17 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, PersistedChunk
+from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, PersistedChunk, Shed
 from watersmeet.kernel.hashing import combine_hashes, hash_column
 from watersmeet.kernel.routing import first_buckets, split
 from watersmeet.spark.metrics import CHUNK
 from watersmeet.spark.stage import BucketStage, StagePlan
 from watersmeet.spark.wire import WireRow, decode, encode, to_arrow
 
-VALUES_SCHEMA = StructType([StructField(CHUNK, BinaryType(), False)])
+LEFT_OUT = "left_out"
+VALUES_SCHEMA = StructType([StructField(CHUNK, BinaryType()), StructField(LEFT_OUT, LongType())])
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,22 @@ class PackValues:
 
 
 class DistinctStage(BucketStage):
-    """Keeps the values that are present; yields those that appear, as blobs of rows."""
+    """Keeps the values that are present; yields those that appear as blobs of rows, counts those left out."""
 
     def __init__(self, plan: StagePlan, columns: tuple[str, ...]) -> None:
-        self.plan = plan
+        self.plan: StagePlan = plan
         self._columns = columns
 
     def fresh(self) -> DistinctValues:
-        return DistinctValues(self._columns)
+        return DistinctValues(self._columns, self._limit_bytes)
 
     def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> DistinctValues:
-        return DistinctValues.restore(self._columns, snapshot, chunks)
+        return DistinctValues.restore(self._columns, snapshot, chunks, self._limit_bytes)
+
+    @property
+    def _limit_bytes(self) -> int | None:
+        limit = self.plan.bucket.limit
+        return limit.nbytes if limit is not None and limit.shed is not Shed.NONE else None
 
     def run(
         self, bucket: DistinctValues, number: int, arriving: Iterator[WireRow], started: float
@@ -68,5 +74,6 @@ class DistinctStage(BucketStage):
         arrived = [decode(row.chunk) for row in arriving if row.chunk]
         if arrived:
             appeared = bucket.step(pa.concat_batches(arrived)).select(list(self._columns))
-            if appeared.num_rows:
-                yield pd.DataFrame({CHUNK: [encode(appeared)]})
+            if appeared.num_rows or bucket.left_out:
+                blob = encode(appeared) if appeared.num_rows else None
+                yield pd.DataFrame({CHUNK: [blob], LEFT_OUT: [bucket.left_out]})

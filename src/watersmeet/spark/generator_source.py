@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Column
+from watersmeet.spark.frugal import hand_back
 from watersmeet.spark.generator import DEFAULT_COLUMNS, FORMAT, Generator, generate, parse_options
 
 ARROW_ROWS = 100_000
@@ -47,6 +48,7 @@ def _read(generator: Generator, schema: StructType, rows: Rows) -> Iterator[pa.R
     declared = to_arrow_schema(schema, timezone="UTC")
     for start in range(rows.start, rows.end, ARROW_ROWS):
         yield generate(generator, start, min(start + ARROW_ROWS, rows.end)).cast(declared)
+    hand_back()
 
 
 class GeneratorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

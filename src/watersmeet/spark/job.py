@@ -108,8 +108,9 @@ class Job:
         fresh, self._untold = self._untold, []
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
-        if fresh and self.options.limit is not None and self.options.limit.shed is Shed.NONE:
-            fresh[-1] = self.progress = replace(fresh[-1], notice=self._press_back(self.options.limit, fresh))
+        if fresh and self.options.limit is not None:
+            tell = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
+            fresh[-1] = self.progress = replace(fresh[-1], notice=tell(self.options.limit, fresh))
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -121,12 +122,27 @@ class Job:
             with contextlib.suppress(Exception):
                 self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
+    def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """What is missing or over the limit although tuples are shed, said once."""
+        newest, said = fresh[-1], ""
+        if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
+            taken = (
+                f"state takes {format_bytes(newest.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
+            )
+            waits = "what waits for the watermark under ROWS windows is not shed"
+            said = f"{taken}: {waits}. Declare a shorter lateness, or give it more memory"
+        elif newest.total_left_out:
+            many = f"{newest.total_left_out} values of DISTINCT are left out so far"
+            said = f"{many}: there is no room to remember them, and they would be repeated"
+        is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
+        return said if is_new else ""
+
     def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
         """Resumes with smaller batches when state is over its limit and they could help; says so."""
         over = [p for p in fresh if p.memory_bytes > limit.nbytes]
         if not over:
             return ""
-        said = f"state takes {format_bytes(over[-1].memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
+        said = _over(over[-1], limit)
         brought = max(p.arrived_bytes for p in over)
         if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
             return f"{said}: batches are {self._smaller} times smaller now"
@@ -188,6 +204,10 @@ class Job:
         stop_query(self._query)
         if self._query is not None:
             self._keep_progress()
+
+
+def _over(progress: Progress, limit: StateLimit) -> str:
+    return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
 
 
 def stop_query(query: StreamingQuery | None) -> None:

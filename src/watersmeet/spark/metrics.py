@@ -113,7 +113,7 @@ class StageMetrics:
             "missed_milli": round(1000 * bucket.counts.missed),
             "state_rows": bucket.state_rows,
             "state_bytes": bucket.state_bytes,
-            "memory_bytes": bucket.used_bytes,
+            "memory_bytes": bucket.used_bytes + bucket.waiting_bytes,
             "state_chunks": bucket.join.chunk_count,
             WATERMARK_US: bucket.watermark.now,
         }

@@ -14,6 +14,7 @@ from typing import Any
 from watersmeet.query import BEGINNING
 
 OBSERVATION = "watersmeet"
+VALUES_OBSERVATION = "watersmeet_values"  # of the stage of DISTINCT
 MALFORMED_OBSERVATION = "malformed_"  # and the name of the stream, whose source reports it
 
 
@@ -69,6 +70,7 @@ class Progress:
     total_completeness: float = 1.0
     total_combinations: int = 0  # what the join found, of which answers are made
     total_missed: float = 0.0  # what it did not find for want of tuples shed, as estimated
+    total_left_out: int = 0  # values of DISTINCT that were not let out, for want of room to remember them
     state_limit: int | None = None
     notice: str = ""  # what was done, or is to be known, about the memory
     hot_values: int = 0  # in the routing table, cooling ones too
@@ -144,6 +146,7 @@ def parse_progress(
         total_completeness=_share(total_found, total_missed, 1.0),
         total_combinations=total_found,
         total_missed=total_missed,
+        total_left_out=(previous.total_left_out if previous else 0) + _left_out(report),
         hot_values=metrics.get("hot_values", previous.hot_values if previous else 0),
         busiest_share=_busiest_share(metrics),
     )
@@ -158,9 +161,13 @@ def _busiest_share(metrics: Mapping[str, int]) -> float:
     return metrics["busiest_work"] * metrics["buckets"] / work if work else 1.0
 
 
-def _metrics(report: Mapping[str, Any]) -> dict[str, int]:
+def _left_out(report: Mapping[str, Any]) -> int:
+    return _metrics(report, VALUES_OBSERVATION).get("left_out", 0)
+
+
+def _metrics(report: Mapping[str, Any], name: str = OBSERVATION) -> dict[str, int]:
     """The observed metrics that have a value: a sum over no rows at all is NULL."""
-    observed = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
+    observed = (report.get("observedMetrics") or {}).get(name) or {}
     values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
     return {name: int(value) for name, value in values.items() if value is not None}
 

@@ -60,6 +60,7 @@ class LevelPlan:
     labels: tuple[int, ...]
     fingerprint: str
     cached_buckets: int | None = None
+    is_limited: bool = False
 
 
 class LevelState:

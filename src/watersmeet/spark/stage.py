@@ -28,12 +28,13 @@ from watersmeet.kernel import (
     route,
 )
 from watersmeet.spark.conductor import Conductor
+from watersmeet.spark.frugal import hand_back, keep_little
 from watersmeet.spark.hot_keys import HotKeys, batch_id, check_tables, late_copies, table_of
 from watersmeet.spark.late_columns import LateColumns
 from watersmeet.spark.metrics import StageMetrics, stage_frame
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.state_log import Head, StateLog
-from watersmeet.spark.task_facts import query_id
+from watersmeet.spark.task_facts import known_batch, query_id
 from watersmeet.spark.wire import (
     END_OF_INPUT,
     UNKNOWN,
@@ -50,6 +51,7 @@ from watersmeet.spark.worker_cache import Entry, Key, worker_cache
 
 ANSWER_ROWS = 1 << 16  # rows of answers in one blob
 BLOBS_PER_FRAME = 16  # every frame handed to Spark costs about as much as thousands of answers
+FRAME_BYTES = 64 << 20  # but a frame of wide answers is handed over before it has so many
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class StagePlan:
     cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
     hot: HotKeys | None = None
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether memory is short."""
+        return self.bucket.limit is not None
+
 
 class KeptPlan(Protocol):
     """What keeping a bucket depends on."""
@@ -81,6 +88,9 @@ class KeptPlan(Protocol):
 
     @property
     def cached_buckets(self) -> int | None: ...
+
+    @property
+    def is_limited(self) -> bool: ...
 
 
 class BucketStage(StatefulProcessor):
@@ -99,14 +109,18 @@ class BucketStage(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         started = time.perf_counter()
         number = self.plan.labels.index(int(key[0]))
+        if self.plan.is_limited:
+            keep_little()
         head = self._state.read_head(self.plan.fingerprint)
         cache, cache_key = worker_cache(), _cache_key(self.plan, number)
         entry = self._find(head, cache.take(cache_key))
         yield from self.run(entry.bucket, number, self.rows_of(rows), started)
         changes = entry.tracker.changes(entry.bucket.persisted())
         head = self._state.write(head, changes, entry.bucket.snapshot())
-        kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes)
+        kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes, known_batch())
         cache.put(cache_key, kept, self.plan.cached_buckets)
+        if self.plan.is_limited:
+            hand_back()
 
     def close(self) -> None:
         """Nothing to close: state belongs to Spark, the cache to the worker."""
@@ -138,10 +152,8 @@ class BucketStage(StatefulProcessor):
         held: dict[tuple[str, int], PersistedChunk] = {}
         if cached is not None and cached.token in head.tokens:  # an ancestor: its chunks are the store's
             held = {(chunk.section, chunk.number): chunk for chunk in cached.bucket.persisted()}
-        chunks = [
-            held.get((section, number)) or self._state.read_chunk(section, number, pieces)
-            for (section, number), pieces in head.chunks.items()
-        ]
+        missing = {key: place for key, place in head.chunks.items() if key not in held}
+        chunks = [*(held[key] for key in head.chunks if key in held), *self._state.read_chunks(missing)]
         bucket = self.restore(head.snapshot, chunks)
         return Entry(head.token, bucket, ChangeTracker(head.chunks), bucket.nbytes)
 
@@ -167,18 +179,18 @@ class JoinStage(BucketStage):
         kernel_s, answers = 0.0, 0
         self._reading_s = 0.0
         blobs: list[bytes] = []
+        limit = self.plan.bucket.limit
+        frame_bytes = FRAME_BYTES if limit is None else min(FRAME_BYTES, limit.nbytes // 8)
         before = time.perf_counter()
         for table in self._join(bucket, number, arriving, rows, copies):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
             blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
-            if len(blobs) >= BLOBS_PER_FRAME:
+            if len(blobs) >= BLOBS_PER_FRAME or sum(map(len, blobs)) >= frame_bytes:
                 yield stage_frame(blobs)
                 blobs = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
-        if self.plan.bucket.limit is not None:
-            pa.default_memory_pool().release_unused()  # what the batch took is not kept for the next
         if number == 0 and self.plan.hot is not None:
             self._conduct(bucket, rows, self.plan.hot)
         metrics.count_arrivals(self.plan.grid, number, rows, bucket, copies)
@@ -218,8 +230,9 @@ class JoinStage(BucketStage):
         self._check(bucket, number, rows, copies)
         new, marks = read_batch(self.plan, rows, late)
         self._reading_s += time.perf_counter() - before
-        watermarks = [row.max_ts for row in rows if row.input == WATERMARK]
-        places, now = read_places(self.plan, rows), max(watermarks, default=None)
+        told = [row for row in rows if row.input == WATERMARK]
+        bucket.waiting_bytes = sum(row.copies for row in told)
+        places, now = read_places(self.plan, rows), max((row.max_ts for row in told), default=None)
         yield from bucket.step(new, marks, places, now, late)
 
     def _check(self, bucket: JoinBucket, number: int, rows: list[WireRow], copies: dict[int, int]) -> None:
@@ -277,7 +290,13 @@ class RankStage(BucketStage):
                     WireRow(label, index, count, max_ts, UNKNOWN, late, missing, chunk=blob, places=places)
                 )
             yield to_pandas(sent)
-        yield to_pandas([WireRow(label, WATERMARK, max_ts=ranked.watermark) for label in self._next_labels])
+        waiting = bucket.nbytes // len(self._next_labels)
+        yield to_pandas(
+            [
+                WireRow(label, WATERMARK, max_ts=ranked.watermark, copies=waiting)
+                for label in self._next_labels
+            ]
+        )
 
 
 def read_batch(

@@ -47,5 +47,5 @@ class UnpackValues:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for blob in batch.column(CHUNK):
+            for blob in batch.column(CHUNK).drop_null():
                 yield decode(blob.as_buffer())

@@ -52,7 +52,7 @@ WIRE_ARROW = pa.schema(
 )
 
 END_OF_INPUT = -1  # an `input` of its own: no stream has more to come
-WATERMARK = -2  # an `input` of its own: `max_ts` is the watermark a rank stage has reached
+WATERMARK = -2  # an `input` of its own: the watermark a rank stage has reached, and what waits there
 UNKNOWN = BEGINNING  # no event time seen, no batch time known
 
 _FIELDS = [field.name for field in WIRE_ARROW]
@@ -71,7 +71,9 @@ class WireRow:
     undated: int = 0  # tuples dropped on the way because they had no event time
     chunk: bytes = b""
     places: bytes = b""
-    copies: int = 0  # the last rows of the chunk, which count in another bucket
+    copies: int = (
+        0  # the last rows of the chunk, which count in another bucket; with WATERMARK bytes that wait
+    )
     table: int = 0  # the digest of the routing table the tuples were sent by
     summary: bytes = b""  # what the packing task tells of frequent values, in the first bucket's row
     nbytes: int = 0  # of a chunk that has been joined already, and is no longer here

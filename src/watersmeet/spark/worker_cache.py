@@ -29,6 +29,7 @@ class Entry:
     bucket: Any
     tracker: Any
     nbytes: int
+    batch: int | None = None  # the micro-batch that it was used in
 
 
 class WorkerCache:
@@ -50,6 +51,12 @@ class WorkerCache:
             del self._entries[other]
         while self._entries and self.nbytes > self.limit_bytes:
             self._entries.popitem(last=False)
+
+    def forget_before(self, query: str, batch: int) -> None:
+        """Drops entries of a query that were last used before a micro-batch."""
+        for key, entry in [*self._entries.items()]:
+            if key[0] == query and entry.batch is not None and entry.batch < batch:
+                del self._entries[key]
 
     @property
     def nbytes(self) -> int:
