@@ -230,6 +230,7 @@ def test_queries_come_and_go_while_tuples_flow(rings: Any) -> None:
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: query bad: Spark refuses it: ")
     assert "no_such_function" in refused.stderr
+    assert "UNRESOLVED_ROUTINE" not in ring.said, "PySpark's own words stay out of ours"
 
     tail = subprocess.Popen(
         command("tail", "ring", "chain", "--count", "3"),
@@ -289,6 +290,7 @@ def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(
             time.sleep(rng.uniform(0, 10))  # while the next server starts, too
             ring.kill(rng)
             ring.serve()
+        ring.await_all()
     until = ring.reply("drop")
     ring.arrive(3)
     ring.await_all()

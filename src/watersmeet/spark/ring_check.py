@@ -6,11 +6,14 @@ end the whole ring when the query is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import QueryError
@@ -20,6 +23,9 @@ from watersmeet.query.ring import Ending
 from watersmeet.spark.failures import explain_failure, first_line
 
 Texts = tuple[str, ...]
+
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_PLACE = re.compile(r"\W*line \d+ pos \d+$")  # in a text that is not as the user wrote it
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,11 @@ class SparkCheck:
         asked = (_struct_types(query), conditions, outputs)
         if asked not in self._known:
             try:
-                self._known[asked] = self._ask(*asked)
+                with _unlogged():
+                    self._known[asked] = self._ask(*asked)
             except (PySparkException, Py4JJavaError) as refusal:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
+                said = _PLACE.sub("", said)
                 raise QueryError(f"query {ending.query}: Spark refuses it: {said}") from None
         return self._known[asked]
 
@@ -54,6 +62,20 @@ class SparkCheck:
             rows = rows.where(condition)
         fields = rows.selectExpr(*outputs).schema.fields
         return tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """While open, PySpark does not print what it refuses: that is told in a reply."""
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
 
 
 def _struct_types(query: Query) -> Texts:
