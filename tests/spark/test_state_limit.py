@@ -145,14 +145,14 @@ def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_pa
 
 
 def test_values_of_distinct_without_room_are_left_out_and_told(spark: SparkSession, tmp_path: Path) -> None:
-    file = write_pipeline(tmp_path, 4)
+    file = write_pipeline(tmp_path, 1)
     file.write_text(file.read_text().replace("SELECT a.v AS va", "SELECT DISTINCT a.v AS va"))
     tables = arrive(tmp_path, range(4))
     told = run(spark, file, StateLimit(400_000))
     out = found(spark, tmp_path)
     assert max(out.values()) == 1
     assert out.keys() < answers(tables)
-    assert told[-1].total_left_out > 1000
+    assert told[-1].total_left_out > 0
     assert any("values of DISTINCT are left out so far" in progress.notice for progress in told)
 
 
