@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -101,24 +99,13 @@ def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
     assert sorted(bytes(row.value).decode() for row in found.collect()) == ["bad", "worse"]
 
 
-def test_the_example_as_it_stands(
-    spark: SparkSession, broker: Broker, tmp_path: Path, long_mode: bool
-) -> None:
+def test_the_example_as_it_stands(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     text = (EXAMPLE / "pipeline.sql").read_text().replace("localhost:9092", broker.bootstrap)
     (tmp_path / "pipeline.sql").write_text(text)
-    if long_mode:
-        jars = [word for setting in jars_setting().items() for word in ("--conf", "=".join(setting))]
-        words = [str(EXAMPLE / "producer.py"), "--bootstrap", broker.bootstrap, "--rows", "2000", *jars]
-        sent = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
-        assert sent.returncode == 0, sent.stderr
-    else:  # what it does, without a session of its own
-        producer = runpy.run_path(str(EXAMPLE / "producer.py"))
-        asked = Namespace(bootstrap=broker.bootstrap, rate=500, rows=2000)
-        routers = [
-            producer["send"](spark, router, asked, str(tmp_path / "sent")) for router in producer["ROUTERS"]
-        ]
-        for query in routers:
-            query.awaitTermination()
+    jars = [word for setting in jars_setting().items() for word in ("--conf", "=".join(setting))]
+    words = [str(EXAMPLE / "producer.py"), "--bootstrap", broker.bootstrap, "--rows", "2000", *jars]
+    sent = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert sent.returncode == 0, sent.stderr
     [job] = Session(spark).run(tmp_path / "pipeline.sql", options=NOW)
     assert job.progress is not None
     answers = read_topic(spark, broker, "common")
