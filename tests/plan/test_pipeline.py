@@ -78,8 +78,8 @@ def test_shares_are_run_unless_a_pipeline_is_asked_for() -> None:
     assert piped.pipeline == plan_pipeline(query, statistics=statistics)
     assert "level 2" in piped.fingerprint
     assert "shares" not in piped.fingerprint
-    with pytest.raises(ConfigurationError, match="no routing 'rewrite': choose one of shares, pipeline"):
-        plan_physical(query, 4, statistics, "rewrite")
+    with pytest.raises(ConfigurationError, match="no routing 'chord': choose one of shares, pipeline"):
+        plan_physical(query, 4, statistics, "chord")
 
 
 def test_left_to_itself_the_engine_takes_what_costs_less_and_says_why() -> None:
