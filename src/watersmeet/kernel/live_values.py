@@ -49,6 +49,8 @@ class LiveValues:
 
     def followed(self, ring: Ring, heard: Iterable[Heard], after: Mapping[str, int]) -> LiveValues:
         """What is known after a micro-batch; `after` is each stream's progress."""
+        if not ring.expected:
+            return self
         told: dict[str, list[tuple[int, Summary]]] = {}
         for name, min_ts, summary in heard:
             told.setdefault(name, []).append((min_ts, summary))

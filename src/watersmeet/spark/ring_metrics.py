@@ -48,6 +48,8 @@ def ring_metric_names(names: Mapping[str, str], ring: Ring) -> tuple[str, ...]:
 
 def way_names(ring: Ring) -> dict[str, str]:
     """By relation that results choose, the metric that counts those who did."""
+    if not ring.expected:
+        return {}
     routes = {relation.name: relation.route for relation in ring.relations}
     return {
         way.relation: f"went_{' '.join(join.slots)} by {routes[way.relation]}"
