@@ -120,7 +120,7 @@ class Session:
 
         `checkpoint` is the folder that `writeStream` will be given: with it, hot values can be spread.
         `state_limit`, such as '2GB', bounds the memory of its state; `shed` says what goes first then.
-        `routing` is shares, pipeline or native [default: shares or pipeline, whichever costs less].
+        `routing` is shares, pipeline, rewrite or native [default: shares or pipeline, what costs less].
         """
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
         plan = self._plan(bind_query(text, self._streams.values()), statistics, routing, limit)

@@ -19,12 +19,16 @@ from watersmeet.kernel import (
     QUERY,
     TS,
     ChangeTracker,
+    LiveValues,
     PersistedChunk,
     RingBucket,
     RingCounts,
     RingRows,
+    decode_heard,
+    encode_heard,
     route_rows,
 )
+from watersmeet.kernel.live_values import Heard
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import ANSWER_TIME, BEGINNING, NEVER, Expr, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
@@ -42,6 +46,7 @@ class RingRun:
     rows: dict[str, Rows] = field(default_factory=dict)
     counts: list[dict[tuple[int, int], RingCounts]] = field(default_factory=list)
     buckets: dict[tuple[int, int], RingBucket] = field(default_factory=dict)
+    live: LiveValues = field(default_factory=LiveValues)  # what was known of the feeds in the last batch
 
 
 def run_ring(
@@ -51,8 +56,12 @@ def run_ring(
     buckets: int = 1,
     *,
     restore: bool = False,
+    live_in_batch: Callable[[int], LiveValues] | None = None,
 ) -> RingRun:
-    """Feeds batches 0, 1, ... to a ring; state is read back where it changes or `restore` says so."""
+    """Feeds batches 0, 1, ... to a ring; state is read back where it changes or `restore` says so.
+
+    By what results choose their way is followed as the engine does, unless `live_in_batch` says otherwise.
+    """
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
     outcome, logs, ring = RingRun({name: [] for name in queries}), dict[tuple[int, int], Log](), None
     before = dict.fromkeys(streams, BEGINNING)
@@ -64,6 +73,9 @@ def run_ring(
             outcome.buckets = {place: logs[place].restored(now, place[0]) for place in places}
             ring = now
         after = progress(streams.values(), batch, before)
+        outcome.live = outcome.live.followed(ring, _heard(ring, streams, batch), after)
+        if live_in_batch is not None:
+            outcome.live = live_in_batch(number)
         _step(outcome, ring, queries, streams, batch, number, before, after, buckets)
         for place, bucket in outcome.buckets.items():
             logs[place].follow(bucket)
@@ -92,7 +104,9 @@ def _step(
                     inboxes[level, bucket].setdefault(feed.name, []).append(part)
     relations = {relation.name: relation for relation in ring.relations}
     for level, bucket in sorted(outcome.buckets):
-        for rows in outcome.buckets[level, bucket].step(inboxes[level, bucket], before, after, number):
+        for rows in outcome.buckets[level, bucket].step(
+            inboxes[level, bucket], before, after, number, outcome.live
+        ):
             if isinstance(rows.target, Shape):
                 for query, row in answers_of(ring, queries, streams, rows):
                     outcome.rows[query].append(row)
@@ -101,6 +115,18 @@ def _step(
             for part in rows.table.to_batches():
                 for home, routed in route_rows(part, relation.route, buckets):
                     inboxes[relation.level, home].setdefault(relation.name, []).append(routed)
+
+
+def _heard(ring: Ring, streams: Mapping[str, Stream], batch: MicroBatch) -> list[Heard]:
+    """What is told of the values of a batch that some way leads to."""
+    told = {one.feed for one in ring.expected}
+    blobs = []
+    for feed in ring.feeds:
+        tuples = batch.get(feed.stream, ())
+        if feed.name in told and tuples:
+            column = fed(feed, streams[feed.stream], tuples).column(feed.route)
+            blobs.append(encode_heard({feed.name: column}, min(t.ts for t in tuples)))
+    return decode_heard(blobs)
 
 
 def progress(streams: Iterable[Stream], batch: MicroBatch, before: Mapping[str, int]) -> dict[str, int]:

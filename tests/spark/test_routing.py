@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from tests.spark.pipelines import arrive, random_batches, write_case
 from watersmeet import Session
 from watersmeet.errors import ConfigurationError, QueryError
+from watersmeet.oracle import Tuple
 from watersmeet.spark.job import RunOptions
+from watersmeet.spark.progress import OBSERVATION
 
 A, B, C = "s1 [RANGE 4 SECONDS]", "s2 [RANGE 3 SECONDS]", "s3 [RANGE 5 SECONDS]"
 QUERIES = [
@@ -35,6 +37,45 @@ def test_a_pipeline_gives_the_oracles_answers_and_goes_on_after_a_stop(
     arrive(case, [3, 4])
     # What was not asked for goes on as it was.
     Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+    case.check(spark, flush=False)
+
+
+REWRITTEN = [
+    # a chain whose query waits in the middle
+    f"SELECT a.v AS va, b.v AS vb, d.v AS vd FROM {B} AS b, {A} AS a, {C} AS c, s1 [RANGE 2 SECONDS] AS d "
+    "WHERE a.k = b.k AND b.v = c.v AND c.k = d.k AND d.v < 3 AND a.v < 8",
+    f"SELECT a.k, b.v AS vb, c.k AS kc, answer_time FROM {A} AS a, {B} AS b, {C} AS c "
+    "WHERE a.k = b.k AND a.v = c.v AND b.v + c.k > 3",
+    f"SELECT a.k, c.v FROM {A} AS a, {B} AS b, {C} AS c WHERE a.k = b.k AND b.v = c.v AND c.k = a.v",
+]
+
+
+def test_rewriting_gives_the_oracles_answers_while_frequent_values_change(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = random_batches(21, count=5, keys=8)
+    for number, batch in enumerate(batches):  # half of s2 has one k, half of s3 one v, others every batch
+        for name, column in (("s2", "k"), ("s3", "v")):
+            frequent = {column: (number + (name == "s3")) % 4}
+            batch[name] = [
+                Tuple(t.ts, {**t.values, **(frequent if n % 2 else {})}) for n, t in enumerate(batch[name])
+            ]
+    case = write_case(tmp_path, REWRITTEN, batches, arrived=3)
+    options = RunOptions(available_now=True, routing="rewrite")
+    jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+    for job in jobs:
+        told = [report["observedMetrics"][OBSERVATION] for report in job.reports]
+        went = {name: sum(each[name] or 0 for each in told) for name in told[0] if name.startswith("went_")}
+        assert sum(count > 0 for count in went.values()) > 1, went
+    with pytest.raises(ConfigurationError, match="rewritten step by step"):
+        Session(spark).start(
+            case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True, routing="pipeline")
+        )
+    arrive(case, [3, 4])
+    resumed = Session(spark).run(
+        case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True)
+    )
+    assert {job.plan.routing for job in resumed} == {"rewrite"}
     case.check(spark, flush=False)
 
 

@@ -82,7 +82,8 @@ def run_command(
     routing: Annotated[
         str | None,
         typer.Option(
-            help="How tuples meet [default: whichever costs less].", metavar="auto|shares|pipeline|native"
+            help="How tuples meet [default: whichever costs less].",
+            metavar="auto|shares|pipeline|rewrite|native",
         ),
     ] = None,
 ) -> None:

@@ -22,6 +22,7 @@ from watersmeet.kernel.layout import (
     lay_out,
 )
 from watersmeet.kernel.limit import Shed, StateLimit
+from watersmeet.kernel.live_values import LiveValues, decode_heard, encode_heard
 from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.ring import RingBucket
 from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows, route_rows
@@ -51,6 +52,7 @@ __all__ = [
     "InputLayout",
     "JoinBucket",
     "JoinLayout",
+    "LiveValues",
     "Marks",
     "MultiwayJoin",
     "Part",
@@ -68,6 +70,8 @@ __all__ = [
     "Summary",
     "Watermark",
     "cool",
+    "decode_heard",
+    "encode_heard",
     "hash_keys",
     "heat",
     "key_column",

@@ -59,6 +59,11 @@ class RelationStore(TupleStore):
         }
         return Arrivals(ts, ends, np.arange(chunk.start, chunk.stop, dtype=np.int64), by_class)
 
+    def forget(self) -> None:
+        """Forgets all rows."""
+        self.chunks, self._quiet_until = [], NEVER
+        self._slices.clear()
+
     def expire(self, watermark: int, pending_from: int = NEVER) -> None:
         if watermark < self._quiet_until:
             return

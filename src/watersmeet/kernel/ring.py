@@ -26,6 +26,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.layout import TS
+from watersmeet.kernel.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.pieces import CELL_WINDOWS, cells, in_time_order
 from watersmeet.kernel.relation_store import RelationStore, concat_unlike, ends_in_order
 from watersmeet.kernel.ring_level import RingLevel
@@ -54,6 +55,7 @@ class RingBucket:
         self._planned = range(0)  # the batches for which the plan holds
         self._fanouts: dict[str, float] = {}
         self._held = 0  # results found that have not left yet
+        self._live = NOTHING_KNOWN
         for relation in ring.relations:
             if relation.level == level:
                 self.stores[relation.name] = RelationStore(relation)
@@ -64,10 +66,12 @@ class RingBucket:
         before: Mapping[str, int],
         after: Mapping[str, int],
         batch: int,
+        live: LiveValues = NOTHING_KNOWN,
     ) -> Iterator[RingRows]:
         """Joins a micro-batch, given chunks by feed or relation; the iterator must be exhausted.
 
-        `before` and `after`: each stream's progress at the end of the previous batch and of this one.
+        `before` and `after`: each stream's progress at the end of the previous batch and of this one; `live`:
+        by what results choose where there are several ways for them.
         """
         plan = self._plan_for(batch)
         self.counts = RingCounts()
@@ -82,12 +86,14 @@ class RingBucket:
                 self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
         found: dict[str, Found] = {}
         self._held = 0
+        self._live = live
         for cell in self._cells(plan, ready):
             for head in plan.relations:
                 if head in cell and len(cell[head]):
                     yield from self._join_head(plan, head, cell[head], found)
-                    self.stores[head].index(cell[head])
-        yield from emit(plan, self.stores, found.values(), self.counts)
+                    if head not in plan.passing:
+                        self.stores[head].index(cell[head])
+        yield from emit(plan, self.stores, found.values(), self.counts, live)
         self._expire(plan, after, ready)
 
     def snapshot(self) -> dict[str, Any]:
@@ -237,7 +243,7 @@ class RingBucket:
             largest = self._walk(tree, Partials({head: part.rows}, part.ts, part.ends, hashes), found)
             self._fanouts[head] = max(1.0, largest / len(part))
             if self._held > HELD_RESULTS:
-                yield from emit(plan, self.stores, found.values(), self.counts)
+                yield from emit(plan, self.stores, found.values(), self.counts, self._live)
                 found.clear()
                 self._held = 0
 
@@ -277,7 +283,9 @@ class RingBucket:
         bounds: dict[tuple[str, ...], int] = {}
         for name, relation in plan.relations.items():
             store = self.stores[name]
-            if store.chunks:
+            if name in plan.passing:
+                store.forget()
+            elif store.chunks:
                 streams = relation.streams
                 if streams not in bounds:
                     bounds[streams] = min(after.get(stream, BEGINNING) for stream in streams)

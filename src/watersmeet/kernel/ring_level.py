@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.kernel.endings import EndingTable, stream_bits, tables_of
 from watersmeet.kernel.ring_paths import Members, Node, Place, tree_of
-from watersmeet.query.ring import BEHIND, Ending, Join, Relation, Ring
+from watersmeet.query.ring import BEHIND, Ending, Join, Relation, Ring, Way
 
 MAX_STREAMS = 63  # a bit each in a signed word
 
@@ -23,6 +23,8 @@ class Use:
     later: dict[str, dict[str, Place]]  # relations of later levels, and the place of each of their columns
     behind: dict[str, Place]  # by slot, what its tuple is behind
     needed: dict[str, list[str]]  # columns of each member that all results need
+    ways: tuple[Way, ...] = ()  # of which each result goes one
+    routes: tuple[Place, ...] = ()  # by which it would be sent, for each
 
     @classmethod
     def of(
@@ -46,7 +48,9 @@ class Use:
             [*behind.values(), *(p for one in columns.values() for p in one.values())]
         ):
             needed[name].append(column)
-        return cls(members, tables, columns, behind, needed)
+        ways, by_name = members.join.ways, {one.name: one for one in later}
+        routes = tuple(columns[way.relation][by_name[way.relation].route] for way in ways)
+        return cls(members, tables, columns, behind, needed, ways, routes)
 
 
 class RingLevel:
@@ -74,6 +78,11 @@ class RingLevel:
         for join in self.joins.values():
             for member in join.members:
                 self._heads.setdefault(member, []).append(join)
+        # What nothing probes need not be kept.
+        self.passing = {
+            name for name, joins in self._heads.items() if all(len(join.members) == 1 for join in joins)
+        }
+        self.expected = {one.feed: one for one in ring.expected}
         self._adapting = {
             head: [join for join in joins if len(join.members) > 2 and head not in dict(join.orders)]
             for head, joins in self._heads.items()

@@ -12,6 +12,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.endings import EndingTable, Results
 from watersmeet.kernel.hashing import Hashes, is_exact, same_values
 from watersmeet.kernel.layout import ANSWER_TS, TS
+from watersmeet.kernel.live_values import LiveValues
 from watersmeet.kernel.relation_store import RelationStore
 from watersmeet.kernel.ring_level import RingLevel, behind_column
 from watersmeet.kernel.ring_paths import Path, Place
@@ -134,7 +135,9 @@ def _gather(blocks: Sequence[_Block], stores: Stores) -> None:
             start += len(block.ts)
 
 
-def emit(plan: RingLevel, stores: Stores, found: Iterable[Found], counts: RingCounts) -> Iterator[RingRows]:
+def emit(
+    plan: RingLevel, stores: Stores, found: Iterable[Found], counts: RingCounts, live: LiveValues
+) -> Iterator[RingRows]:
     """What becomes of joins' results: rows of later relations, answers of the queries that end here."""
     blocks = [_Block(plan, stores, one) for one in found]
     _gather(blocks, stores)
@@ -144,15 +147,32 @@ def emit(plan: RingLevel, stores: Stores, found: Iterable[Found], counts: RingCo
         if block.use.later:
             facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
             facts |= {behind_column(slot): pa.array(masks) for slot, masks in behind.items()}
+            going = _going(plan, block, counts, live)
             for name, places in block.use.later.items():
                 columns = [block.columns[place] for place in places.values()]
                 table = pa.Table.from_arrays([*facts.values(), *columns], [*facts, *places])
-                yield RingRows(name, table)
+                if name in going:
+                    table = table.take(going[name])
+                if table.num_rows:
+                    yield RingRows(name, table)
         results = Results(len(since), since, list(behind.values()), block.column)
         for table_ in block.use.tables:
             for rows, endings in table_.pairs(results):
                 if len(rows):
                     yield RingRows(table_.shape, _answers(table_, block, rows, endings, counts))
+
+
+def _going(plan: RingLevel, block: _Block, counts: RingCounts, live: LiveValues) -> dict[str, pa.Array]:
+    """Where results go one of several ways: those that go each."""
+    use = block.use
+    if not use.ways:
+        return {}
+    routes = [block.columns[place] for place in use.routes]
+    chosen = live.choose(use.ways, routes, plan.expected)
+    going = {way.relation: np.flatnonzero(chosen == number) for number, way in enumerate(use.ways)}
+    for name, rows in going.items():
+        counts.went[name] = counts.went.get(name, 0) + len(rows)
+    return {name: pa.array(rows) for name, rows in going.items()}
 
 
 def _end_to_end(parts: Sequence[Longs]) -> Longs:

@@ -33,6 +33,7 @@ class RingCounts:
     stored: int = 0  # taken in from earlier levels: RJoin's rewritten queries
     probes: int = 0
     answers: dict[int, int] = field(default_factory=dict)  # by the query's number
+    went: dict[str, int] = field(default_factory=dict)  # results that had a choice, by the relation taken
 
     def count_answers(self, numbers: npt.NDArray[np.int32]) -> None:
         """Counts answers in, given the query of each."""

@@ -8,23 +8,25 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.pipeline import plan_pipeline
 from watersmeet.plan.pipeline_or_shares import Routing, choose_routing, price_pipeline, price_shares
 from watersmeet.plan.plan_tree import number
+from watersmeet.plan.rewriting import plan_rewriting
 from watersmeet.plan.ring import why_unfit
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
 from watersmeet.query.ring import Ring
 
-ROUTINGS = ("shares", "pipeline", "native")
+ROUTINGS = ("shares", "pipeline", "rewrite", "native")
 
 WORTH = 2  # times fewer bytes: every level of a pipeline is a stage more, whose fixed cost each batch pays
 
 
 @dataclass(frozen=True)
 class ChosenRouting:
-    """A pipeline to run, Spark's own joins, or neither for shares, with the reason."""
+    """A pipeline to run, or one of all ways to rewrite, Spark's own joins, or neither for shares, and why."""
 
     pipeline: Ring | None
     reason: str
     is_native: bool = False
+    rewrites: bool = False
 
 
 def decide_routing(
@@ -35,6 +37,8 @@ def decide_routing(
         return _by_cost(query, statistics, partitions)
     if wanted not in ROUTINGS:
         raise ConfigurationError(f"no routing '{wanted}': choose one of {', '.join(ROUTINGS)}")
+    if wanted == "rewrite":
+        return ChosenRouting(plan_rewriting(query, statistics), "asked for", rewrites=True)
     pipeline = plan_pipeline(query, statistics=statistics) if wanted == "pipeline" else None
     return ChosenRouting(pipeline, "asked for", wanted == "native")
 

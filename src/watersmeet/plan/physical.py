@@ -10,6 +10,7 @@ from watersmeet.plan.decide_routing import decide_routing
 from watersmeet.plan.explain_hot_keys import HotClassPlan, plan_hot_values
 from watersmeet.plan.explain_ring import describe_join
 from watersmeet.plan.probing import ProbingSequence, plan_probing
+from watersmeet.plan.rewriting import describe_ways
 from watersmeet.plan.shares import Shares, plan_shares
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
@@ -35,11 +36,14 @@ class PhysicalPlan:
     pipeline: Ring | None = None
     reason: str = ""  # why it is routed so
     is_native: bool = False  # whether Spark's own joins run it
+    rewrites: bool = False  # whether the pipeline is one of all ways to rewrite the query
 
     @property
-    def routing(self) -> Literal["shares", "pipeline", "native"]:
+    def routing(self) -> Literal["shares", "pipeline", "rewrite", "native"]:
         if self.is_native:
             return "native"
+        if self.rewrites:
+            return "rewrite"
         return "shares" if self.pipeline is None else "pipeline"
 
     @property
@@ -56,6 +60,8 @@ class PhysicalPlan:
             lines.append("joins of Spark's own")
         elif self.pipeline is None:
             lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
+        elif self.rewrites:
+            lines.append("rewritten step by step")
         return "\n".join([*lines, *self._pipeline_lines()])
 
     def stages(self) -> tuple[str, ...]:
@@ -112,7 +118,9 @@ class PhysicalPlan:
         if self.pipeline is None:
             return self.shares.pretty()
         levels = len({join.level for join in self.pipeline.joins})
-        return "\n".join([f"pipeline of {levels} levels: {self.reason}", *self._pipeline_lines()])
+        what = "rewriting in" if self.rewrites else "pipeline of"
+        choices = [describe_ways(self.pipeline, join) for join in self.pipeline.joins if join.ways]
+        return "\n".join([f"{what} {levels} levels: {self.reason}", *self._pipeline_lines(), *choices])
 
     def _pipeline_lines(self) -> list[str]:
         """The joins of the pipeline, a line each; none where it is routed by shares."""
@@ -123,7 +131,12 @@ class PhysicalPlan:
             join.name: " ⋈ ".join(slot for slot in self.query.graph.aliases if slot in join.slots)
             for join in self.pipeline.joins
         }
-        return [f"level {join.level}: {describe_join(join, relations, made)}" for join in self.pipeline.joins]
+        routes = {way.relation: relations[way.relation].route for j in self.pipeline.joins for way in j.ways}
+        return [
+            f"level {join.level}: {describe_join(join, relations, made)}"
+            + (f"; on by {' or '.join(routes[way.relation] for way in join.ways)}" if join.ways else "")
+            for join in self.pipeline.joins
+        ]
 
     def _connections(self) -> list[str]:
         """Where streams come from that are no files, what is secret left out."""
@@ -145,7 +158,10 @@ class PhysicalPlan:
                 "event time",
             ]
         )
-        copies = self.shares.replication(item.alias) if self.pipeline is None else 1
+        if self.pipeline is None:
+            copies = self.shares.replication(item.alias)
+        else:
+            copies = sum(one.slot == item.alias for one in self.pipeline.relations)
         replicated = f", in {copies} copies" if copies > 1 else ""
         return f"{', '.join(columns)}{replicated}; {self._lifetime(item)}"
 
@@ -172,7 +188,7 @@ def plan_physical(
 ) -> PhysicalPlan:
     """The plan for this many shuffle partitions; default statistics where none are known.
 
-    `routing` is shares, pipeline or native; None takes shares or a pipeline, whichever costs less.
+    `routing` is shares, pipeline, rewrite or native; None takes shares or a pipeline, whichever costs less.
     """
     if query.joins_delayed and (query.distinct or query.aggregate):
         what = "aggregates" if query.aggregate else "SELECT DISTINCT"
@@ -187,7 +203,15 @@ def plan_physical(
     hot = plan_hot_values(query, shares, known) if chosen.pipeline is None else ()
     probing = plan_probing(query, known)
     return PhysicalPlan(
-        query, shares, partitions, probing, hot, chosen.pipeline, chosen.reason, chosen.is_native
+        query,
+        shares,
+        partitions,
+        probing,
+        hot,
+        chosen.pipeline,
+        chosen.reason,
+        chosen.is_native,
+        chosen.rewrites,
     )
 
 

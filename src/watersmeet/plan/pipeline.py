@@ -10,6 +10,8 @@ and sent after its local filters, and the residual conditions and the SELECT lis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from watersmeet.errors import QueryError
 from watersmeet.plan.dhtjoin import JoinTree, find_join_tree
 from watersmeet.plan.rate_model import rate_model
@@ -30,20 +32,28 @@ def plan_pipeline(query: Query, levels: int | None = None, statistics: Statistic
     slotted = Slotted.by_alias(query)
     planting = Planting(slotted, rate_model(query, statistics or Statistics()), ())
     tree = _cheapest(planting, levels)
+    return ring_of_trees(slotted, [tree])
+
+
+def ring_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> Ring:
+    """The ring of one query that has its answers from some trees; all but the joins is left to Spark."""
+    query = slotted.query
     streams = tuple(stream.name for stream in query.streams)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]
-    ending = Ending(
-        query="",
-        number=0,
-        join=tree.name,
-        streams=streams,
-        slots=tuple((alias, alias) for alias in query.graph.aliases),
-        conditions=tuple(expr.sql for expr in query.residual),
-        payload=tuple(slotted.qualified(*column) for column in needed),
-    )
-    draft = RingDraft()
-    draft.add(slotted, tree, frozenset(needed), streams)
-    return draft.ring(tree.level, streams, (ending,))
+    draft, endings = RingDraft(), []
+    for number, tree in enumerate(trees):
+        draft.add(slotted, tree, frozenset(needed), streams)
+        ending = Ending(
+            query="",
+            number=number,
+            join=tree.name,
+            streams=streams,
+            slots=tuple((alias, alias) for alias in query.graph.aliases),
+            conditions=tuple(expr.sql for expr in query.residual),
+            payload=tuple(slotted.qualified(*column) for column in needed),
+        )
+        endings.append(ending)
+    return draft.ring(max(tree.level for tree in trees), streams, tuple(endings))
 
 
 def _cheapest(planting: Planting, levels: int | None) -> Tree:

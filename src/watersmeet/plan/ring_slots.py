@@ -33,6 +33,7 @@ class Slotted:
     slots: tuple[str, ...]
     keys: tuple[dict[int, KeyColumn], ...]  # for every class: what it compares of each input
     has_own_feeds: bool = False  # whether each input is sent by itself, after its filters
+    names_routes: bool = False  # whether such an input may be sent by several attributes
 
     @staticmethod
     def of(query: Query) -> Slotted:
@@ -40,9 +41,9 @@ class Slotted:
         return Slotted(query, name_slots(query, keys), keys)
 
     @staticmethod
-    def by_alias(query: Query) -> Slotted:
+    def by_alias(query: Query, *, names_routes: bool = False) -> Slotted:
         """The query alone, its inputs under their own aliases."""
-        return Slotted(query, query.graph.aliases, _key_columns(query), has_own_feeds=True)
+        return Slotted(query, query.graph.aliases, _key_columns(query), True, names_routes)
 
     @cached_property
     def class_masks(self) -> tuple[int, ...]:
@@ -67,7 +68,9 @@ class Slotted:
     def feed(self, place: int, route: str) -> str:
         """The name of the feed of an input by an attribute."""
         item = self.query.inputs[place]
-        return item.alias if self.has_own_feeds else f"{item.stream.name} by {route}"
+        if self.has_own_feeds and not self.names_routes:
+            return item.alias
+        return f"{item.alias if self.has_own_feeds else item.stream.name} by {route}"
 
     def spread(self, place: int) -> KeyColumn:
         """What an input that joins nothing is routed by: never NULL, and not the same for all."""

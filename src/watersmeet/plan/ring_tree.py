@@ -71,12 +71,13 @@ class Planting:
             self._columns[cls, mask] = known
         return known
 
-    def single(self) -> Tree:
-        """The join of a query over one stream, whose tuples it passes on."""
-        relation = _relation(1, self.slotted.slots[0], self.slotted.spread(0).name)
-        name = _join_name(self.slotted, 1, (relation,), ())
-        cost = self._kept(relation, 1) + self._made(name, 1)
-        return Tree(1, None, (0,), (relation,), (), 1, name, cost)
+    def single(self, place: int = 0) -> Tree:
+        """The join of one input alone, whose tuples it passes on."""
+        mask = 1 << place
+        relation = _relation(1, self.slotted.slots[place], self.slotted.spread(place).name)
+        name = _join_name(self.slotted, mask, (relation,), ())
+        cost = self._kept(relation, mask) + self._made(name, mask)
+        return Tree(mask, None, (place,), (relation,), (), 1, name, cost)
 
     def join(self, cls: int, parts: Iterable[int | Tree]) -> Tree:
         """The join of these parts under a class that all of them have."""

@@ -68,6 +68,23 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Way:
+    """A relation that results may go on to, and the feeds whose tuples they would meet there."""
+
+    relation: str
+    meets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What statistics say of a feed that results may go on to meet."""
+
+    feed: str
+    live: float  # tuples that are alive at a time
+    distinct: float  # values of its route
+
+
+@dataclass(frozen=True)
 class Join:
     """Combinations of a row of each member whose lives overlap, equal in each pair of qualified columns."""
 
@@ -78,6 +95,7 @@ class Join:
     columns: tuple[str, ...]  # qualified, of the results
     slots: tuple[str, ...]  # the tuples a result is made of; each brings `slot.__behind`
     orders: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by new member, in which others are probed
+    ways: tuple[Way, ...] = ()  # where each result goes on to one of several relations, not to all: which
 
 
 @dataclass(frozen=True)
@@ -142,6 +160,7 @@ class Ring:
     relations: tuple[Relation, ...] = ()
     joins: tuple[Join, ...] = ()
     endings: tuple[Ending, ...] = ()
+    expected: tuple[Expected, ...] = ()  # of all feeds that some way leads to
 
     def at(self, batch: int) -> Ring:
         """What is needed in a micro-batch: without queries that are over, and what only they needed."""

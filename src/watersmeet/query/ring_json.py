@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from watersmeet.query.ring import Ending, Feed, Join, KeyColumn, Relation, Ring
+from watersmeet.query.ring import Ending, Expected, Feed, Join, KeyColumn, Relation, Ring, Way
 from watersmeet.query.window import Window, WindowKind
 
 
@@ -19,6 +19,7 @@ def ring_to_json(ring: Ring) -> dict[str, Any]:
         "relations": [_relation_to_json(relation) for relation in ring.relations],
         "joins": [asdict(join) for join in ring.joins],
         "ends": {str(ending.number): ending.join for ending in ring.endings},
+        "expected": [asdict(expected) for expected in ring.expected],
     }
 
 
@@ -31,6 +32,7 @@ def ring_from_json(fields: Mapping[str, Any]) -> Ring:
         tuple(_relation(each) for each in fields["relations"]),
         tuple(_join(each) for each in fields["joins"]),
         tuple(Ending("", int(number), join, (), ()) for number, join in fields["ends"].items()),
+        tuple(Expected(**each) for each in fields.get("expected", ())),
     )
 
 
@@ -54,7 +56,8 @@ def _relation(fields: Mapping[str, Any]) -> Relation:
 def _join(fields: Mapping[str, Any]) -> Join:
     equalities = tuple((left, right) for left, right in fields["equalities"])
     orders = tuple((member, tuple(order)) for member, order in fields["orders"])
-    return Join(**{**_tuples(fields), "equalities": equalities, "orders": orders})
+    ways = tuple(Way(way["relation"], tuple(way["meets"])) for way in fields.get("ways", ()))
+    return Join(**{**_tuples(fields), "equalities": equalities, "orders": orders, "ways": ways})
 
 
 def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,9 +167,10 @@ def _said(reason: OSError | str) -> str:
 
 
 def _pipeline(stored: Mapping[str, Any], fresh: Ring) -> Ring:
-    """The tree the query was started with, under the query as it is now."""
-    tree = ring_from_json(stored)
-    return replace(tree, endings=(replace(fresh.endings[0], join=tree.endings[0].join),))
+    """The joins the query was started with, under the query as it is now."""
+    kept = ring_from_json(stored)
+    endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
+    return replace(kept, endings=tuple(endings))
 
 
 def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:

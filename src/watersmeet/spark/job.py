@@ -41,7 +41,7 @@ class RunOptions:
     available_now: bool = False
     flush: bool = False
     limit: StateLimit | None = None  # of the memory for each query's state
-    routing: str | None = None  # shares, pipeline or native; None: whichever costs less
+    routing: str | None = None  # shares, pipeline, rewrite or native; None: whichever costs less
 
     def __post_init__(self) -> None:
         if self.flush and not self.available_now:

@@ -101,7 +101,7 @@ class RingCompiler:
             rows = rows.groupBy("bucket").transformWithStateInPandas(
                 RingStage(plan), RING_SCHEMA, "Append", "None"
             )
-        rows = rows.observe(OBSERVATION, *ring_observed(names, self.ring.levels))
+        rows = rows.observe(OBSERVATION, *ring_observed(names, self.ring))
         return rows.where(F.col("level") == ANSWERS).select("source", "rows", "chunk")
 
     def _packed(self, labels: tuple[int, ...]) -> DataFrame:
@@ -129,7 +129,7 @@ class RingCompiler:
             selected.append(KEEP)
         if self._tells_time:
             selected.append(f"{_NOW} AS {NOW}")
-        pack = RingPack(item.name, item.feeds, labels, item.columns, tuple(given.values()))
+        pack = RingPack(item.name, item.feeds, labels, item.columns, tuple(given.values()), self._told)
         return frame.alias(item.stream.name).selectExpr(*selected).mapInArrow(pack, RING_SCHEMA)
 
     def _packed_files(self, direct: list[RingInput], labels: tuple[int, ...]) -> DataFrame:
@@ -144,11 +144,16 @@ class RingCompiler:
                 else FileColumn(name, name, types[name])
                 for name in item.columns
             )
-            packs[number] = (RingPack(item.name, item.feeds, labels, item.columns, item.columns), columns)
+            pack = RingPack(item.name, item.feeds, labels, item.columns, item.columns, self._told)
+            packs[number] = (pack, columns)
             frame = item.files.withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
         return united.mapInArrow(PackFiles(packs, may_be_late=False), RING_SCHEMA)
+
+    @property
+    def _told(self) -> frozenset[str]:
+        return frozenset(one.feed for one in self.ring.expected)
 
     @property
     def _tells_time(self) -> bool:

@@ -2,7 +2,8 @@
 
 In a ring of many queries streams take the place of inputs: `input_s1` are the tuples of s1 that arrived.
 `sent` counts a tuple once for each attribute in use; `sent_by_all` is what it would be if every tuple were
-indexed by every attribute of its stream, as in RJoin.
+indexed by every attribute of its stream, as in RJoin. `went_a b by b.y` are the partial results of a and b
+that went on by b.y, where they could have gone another way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import RingBucket
 from watersmeet.query import BEGINNING
+from watersmeet.query.ring import Ring
 from watersmeet.spark.metrics import WATERMARK_US, is_largest
 from watersmeet.spark.ring_wire import MARK, RingRow
 from watersmeet.spark.wire import UNKNOWN
@@ -34,28 +36,43 @@ SUMMED = (
 )
 
 
-def ring_metric_names(names: Mapping[str, str], levels: int) -> tuple[str, ...]:
+def ring_metric_names(names: Mapping[str, str], ring: Ring) -> tuple[str, ...]:
     """Every metric of a ring, in order."""
+    levels = ring.levels
     per_input = [f"{kind}_{name}" for name in names for kind in ("input", "late", "undated")]
     per_level = [f"{kind}_level_{n}" for n in range(1, levels + 1) for kind in ("state_rows", "combinations")]
     times = [f"max_ts_{stream}" for stream in dict.fromkeys(names.values())]
-    return (*SUMMED, *per_input, *per_level, WATERMARK_US, *times)
+    went = dict.fromkeys(way_names(ring).values())
+    return (*SUMMED, *per_input, *per_level, *went, WATERMARK_US, *times)
 
 
-def ring_observed(names: Mapping[str, str], levels: int) -> list[Column]:
+def way_names(ring: Ring) -> dict[str, str]:
+    """By relation that results choose, the metric that counts those who did."""
+    if not ring.expected:
+        return {}
+    routes = {relation.name: relation.route for relation in ring.relations}
+    return {
+        way.relation: f"went_{' '.join(join.slots)} by {routes[way.relation]}"
+        for join in ring.joins
+        for way in join.ways
+    }
+
+
+def ring_observed(names: Mapping[str, str], ring: Ring) -> list[Column]:
     """The aggregates to observe."""
     return [
         (F.max if is_largest(name) else F.sum)(F.get(F.col("metrics"), place)).alias(name)
-        for place, name in enumerate(ring_metric_names(names, levels))
+        for place, name in enumerate(ring_metric_names(names, ring))
     ]
 
 
 class RingMetrics:
     """The metrics of one bucket of one level."""
 
-    def __init__(self, names: Mapping[str, str], levels: int) -> None:
+    def __init__(self, names: Mapping[str, str], ring: Ring) -> None:
         self._names = names
-        metrics = ring_metric_names(names, levels)
+        self._ways = way_names(ring)
+        metrics = ring_metric_names(names, ring)
         self._values = {name: BEGINNING if is_largest(name) else 0 for name in metrics}
 
     @property
@@ -87,6 +104,8 @@ class RingMetrics:
         inputs = {stream: name for name, stream in reversed(list(self._names.items()))}
         for stream, late in counts.late.items():
             self._values[f"late_{inputs[stream]}"] += late
+        for relation, went in counts.went.items():
+            self._values[self._ways[relation]] += went
         self._values |= {
             "answers": sum(counts.answers.values()),
             "probes": counts.probes,

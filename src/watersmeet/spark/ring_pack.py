@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import KEEP, TS, route_rows
+from watersmeet.kernel import KEEP, TS, encode_heard, route_rows
 from watersmeet.query.ring import Feed
 from watersmeet.spark.pack import CHUNK_BYTES, CHUNK_ROWS, NOW
 from watersmeet.spark.ring_wire import END, MARK, RingRow, ring_arrow
@@ -29,6 +29,7 @@ class RingPack:
     labels: tuple[int, ...]
     columns: tuple[str, ...] = (TS,)  # of all feeds
     given: tuple[str, ...] = (TS,)  # their names in the rows to pack
+    told: frozenset[str] = frozenset()  # feeds of which every bucket is to hear the frequent values
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered: list[pa.RecordBatch] = []
@@ -64,6 +65,7 @@ class RingPack:
 
     def _send(self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int) -> pa.RecordBatch:
         whole = pa.concat_batches(gathered)
+        heard = self._heard(whole)
         sent = [
             RingRow(
                 label,
@@ -73,6 +75,7 @@ class RingPack:
                 max_ts=max_ts,
                 now_us=now_us,
                 undated=0 if number else undated,
+                chunk=heard,
             )
             for number, label in enumerate(self.labels)
         ]
@@ -83,6 +86,12 @@ class RingPack:
                     label, level, count = self.labels[number], feed.levels[0], int(part.num_rows)
                     sent.append(RingRow(label, level, feed.name, count, chunk=encode(part)))
         return ring_arrow(sent)
+
+    def _heard(self, tuples: pa.RecordBatch) -> bytes:
+        routes = {feed.name: tuples.column(feed.route) for feed in self.feeds if feed.name in self.told}
+        if not routes or not tuples.num_rows:
+            return b""
+        return encode_heard(routes, pc.min(tuples.column(TS)).as_py())
 
 
 @dataclass(frozen=True)

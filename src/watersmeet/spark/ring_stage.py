@@ -18,12 +18,14 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import (
+    LiveValues,
     Marks,
     Patience,
     PersistedChunk,
     RingBucket,
     RingRows,
     StreamBounds,
+    decode_heard,
     route_rows,
 )
 from watersmeet.query.ring import Ring, Shape
@@ -64,11 +66,14 @@ class LevelPlan:
 
 
 class LevelState:
-    """A bucket of a level; that of the first also knows how far the streams have come."""
+    """A bucket of a level; that of the first also knows how far the streams have come, and what is alive."""
 
-    def __init__(self, ring: Ring, bucket: RingBucket, bounds: StreamBounds | None) -> None:
+    def __init__(
+        self, ring: Ring, bucket: RingBucket, bounds: StreamBounds | None, live: LiveValues | None = None
+    ) -> None:
         self.bucket = bucket
         self.bounds = bounds
+        self.live = live or LiveValues()
         self.shapes = {shape: name for name, shape in shape_names(ring).items()}
         self.relations = {relation.name: relation for relation in ring.relations}
         self.feed_levels = {feed.name: feed.levels for feed in ring.feeds}
@@ -78,7 +83,8 @@ class LevelState:
 
     def snapshot(self) -> dict[str, Any]:
         bounds = self.bounds.snapshot() if self.bounds else None
-        return {"bucket": self.bucket.snapshot(), "bounds": bounds}
+        live = {"live": self.live.to_json()} if self.bounds and self.bucket.ring.expected else {}
+        return {"bucket": self.bucket.snapshot(), "bounds": bounds, **live}
 
     @property
     def nbytes(self) -> int:
@@ -100,7 +106,8 @@ class RingStage(BucketStage):
         ring, level = self.plan.ship.ring, self.plan.level
         bucket = RingBucket.restore(ring, level, snapshot["bucket"], chunks)
         bounds = StreamBounds.restore(self.plan.patience, snapshot["bounds"]) if level == 1 else None
-        return LevelState(ring, bucket, bounds)
+        live = LiveValues.from_json(snapshot["live"]) if "live" in snapshot else None
+        return LevelState(ring, bucket, bounds, live)
 
     def rows_of(self, frames: Iterator[pd.DataFrame]) -> Iterator[RingRow]:
         return from_ring_pandas(frames)
@@ -113,18 +120,21 @@ class RingStage(BucketStage):
             raise DataError("a ring runs in a streaming query alone")
         rows = list(arriving)
         ring = self.plan.ship.ring
-        metrics = RingMetrics(self.plan.names, ring.levels)
+        metrics = RingMetrics(self.plan.names, ring)
         out = _Outbox()
         own = [row for row in rows if row.level == self.plan.level]
         for row in rows:
             if row.level > self.plan.level:
                 yield from out.put(row)
-        before, after = self._bounds(state, own)
+        before, after = self._follow(state, own)
         if self.plan.level < ring.levels:
-            told = json.dumps({"before": before, "after": after}).encode()
-            yield from out.put(RingRow(self.plan.labels[number], self.plan.level + 1, BOUNDS, chunk=told))
+            told: dict[str, Any] = {"before": before, "after": after}
+            if ring.expected:
+                told["live"] = state.live.to_json()
+            row = RingRow(self.plan.labels[number], self.plan.level + 1, BOUNDS)
+            yield from out.put(replace(row, chunk=json.dumps(told).encode()))
         kernel_s = time.perf_counter()
-        for found in state.bucket.step(self._chunks(state, own, out), before, after, batch):
+        for found in state.bucket.step(self._chunks(state, own, out), before, after, batch, state.live):
             yield from out.put_all(self._send(state, found, number))
         yield from out.put_all(out.forwarded)
         kernel_s = time.perf_counter() - kernel_s
@@ -134,14 +144,16 @@ class RingStage(BucketStage):
         yield from out.put(RingRow(self.plan.labels[number], TOLD, "", metrics=metrics.values))
         yield from out.flush()
 
-    def _bounds(self, state: LevelState, rows: list[RingRow]) -> tuple[dict[str, int], dict[str, int]]:
-        """How far the streams had come before this batch, and have after it."""
+    def _follow(self, state: LevelState, rows: list[RingRow]) -> tuple[dict[str, int], dict[str, int]]:
+        """How far the streams had come before this batch, and have after it; learns what values are alive."""
         if state.bounds is None:
             told = next((row for row in rows if row.source == BOUNDS), None)
             if told is None:
                 raise DataError(f"level {self.plan.level} of the ring was not told of the streams' progress")
-            both = json.loads(told.chunk)
-            return both["before"], both["after"]
+            known = json.loads(told.chunk)
+            if "live" in known:
+                state.live = LiveValues.from_json(known["live"])
+            return known["before"], known["after"]
         max_ts: dict[str, int] = {}
         for row in rows:
             if row.source.startswith(MARK) and row.max_ts != UNKNOWN:
@@ -150,7 +162,10 @@ class RingStage(BucketStage):
         times = [row.now_us for row in rows if row.now_us != UNKNOWN]
         is_end = any(row.source == END for row in rows)
         before = dict(state.bounds.now)
-        return before, state.bounds.advance(Marks(max_ts, max(times, default=None), is_end))
+        after = state.bounds.advance(Marks(max_ts, max(times, default=None), is_end))
+        heard = decode_heard(row.chunk for row in rows if row.source.startswith(MARK) and row.chunk)
+        state.live = state.live.followed(self.plan.ship.ring, heard, after)
+        return before, after
 
     def _chunks(
         self, state: LevelState, rows: list[RingRow], out: _Outbox
@@ -158,7 +173,7 @@ class RingStage(BucketStage):
         """The tuples and results of a batch by their source; feeds that go further are handed on."""
         new: dict[str, list[pa.RecordBatch]] = {}
         for row in rows:
-            if not row.chunk or row.source == BOUNDS:
+            if not row.chunk or row.source == BOUNDS or row.source.startswith(MARK):
                 continue
             new.setdefault(row.source, []).append(decode(row.chunk))
             further = [level for level in state.feed_levels.get(row.source, ()) if level > self.plan.level]

@@ -53,8 +53,8 @@ RING_ARROW = pa.schema(
 ANSWERS = 1000  # a level of its own: `source` is the shape they have
 TOLD = 1001  # a level of its own: metrics
 
-MARK = "#mark "  # and a stream: how far it has come
-BOUNDS = "#bounds"  # `chunk` has all streams' bounds before and after the batch
+MARK = "#mark "  # and an input: how far it has come; `chunk` has its frequent values, where they matter
+BOUNDS = "#bounds"  # `chunk` has all streams' bounds before and after the batch, and the values alive
 END = "#end"  # no stream has more to come
 
 _FIELDS = RING_ARROW.names
