@@ -1,6 +1,6 @@
 """What a choice for every value spares: a star routed by rewriting against a pipeline, which has one order.
 
-    python benchmarks/rewriting.py [--batches 8] [--rows 400]
+    python benchmarks/rewriting.py [--batches 16] [--rows 400]
 
 a(x, y) joins b by x and c by y. Of b nine tuples in ten have an x below 10, of c nine in ten a y of 10 to 19;
 a has the same value, 0 to 19, in both. A pipeline joins b first, or c, for all tuples; rewriting joins c
@@ -75,21 +75,22 @@ def run(session: Session, folder: Path, routing: str) -> tuple[dict[str, int], d
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--batches", type=int, default=16)
     parser.add_argument("--rows", type=int, default=400)
     args = parser.parse_args()
-    session = Session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
     with tempfile.TemporaryDirectory() as name:
         folder, rng = Path(name), np.random.default_rng(1)
+        settings = {"spark.sql.shuffle.partitions": "2"}
+        session = Session(master="local[2]", conf=settings, log=folder / "spark.log")
         for number in range(args.batches):
             write_batch(folder, number, args.rows, number >= args.batches // 2, rng)
         found = {routing: run(session, folder, routing) for routing in ("pipeline", "rewrite")}
+        session.spark.stop()
     print(f"{'':16}" + "".join(f"{routing:>14}" for routing in found))
     for metric in found["pipeline"][0]:
         print(f"{metric:16}" + "".join(f"{sums[metric]:>14,}" for sums, _ in found.values()))
     for way, count in found["rewrite"][1].items():
         print(f"{way:30}{count:>14,}")
-    session.spark.stop()
 
 
 if __name__ == "__main__":
