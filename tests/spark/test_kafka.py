@@ -99,6 +99,7 @@ def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
     assert sorted(bytes(row.value).decode() for row in found.collect()) == ["bad", "worse"]
 
 
+@pytest.mark.variant  # three topics are joined in another test
 def test_the_example_as_it_stands(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     text = (EXAMPLE / "pipeline.sql").read_text().replace("localhost:9092", broker.bootstrap)
     (tmp_path / "pipeline.sql").write_text(text)
