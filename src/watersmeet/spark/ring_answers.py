@@ -68,7 +68,7 @@ class RingAnswers:
         ready = [name for name, endings in shapes.items() if self.is_ready(endings[0], as_json=as_json)]
         if ready:
             columns = JSON_SCHEMA if as_json else self._schema(shapes[ready[0]][0])
-            unpack = UnpackReady(self.ship, numbers, as_json)
+            unpack = UnpackReady(self.ship, numbers, None if as_json else tuple(columns.names[1:]))
             chosen = blobs.where(F.col("source").isin(ready))
             parts.append(chosen.select("chunk").mapInArrow(unpack, columns))
         for name, endings in shapes.items():
@@ -164,11 +164,11 @@ def json_text(outputs: str) -> str:
 
 @dataclass(frozen=True)
 class UnpackReady:
-    """Yields the answers of queries of bare columns."""
+    """Yields the answers of queries of bare columns: these columns, whatever their order, or JSON."""
 
     ship: RingShip
     numbers: frozenset[int]
-    as_json: bool
+    columns: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.ship.ring, self.numbers)
@@ -181,11 +181,12 @@ class UnpackReady:
     def _rows(self, answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
         query = _named(answers, names)
         instants = answers.column(ANSWER_TS).view(_TIMESTAMP)
-        names_ = [name for name in answers.schema.names if name not in (QUERY, ANSWER_TS)]
-        columns = {name: answers.column(name) for name in names_}
-        if not self.as_json:
-            return pa.RecordBatch.from_pydict({NAME: query, **columns})
-        texts = as_json(pa.RecordBatch.from_pydict(columns))
+        own = {name: answers.column(name) for name in answers.schema.names if name not in (QUERY, ANSWER_TS)}
+        if self.columns is not None:
+            found = {name.lower(): column for name, column in own.items()}
+            ordered = {name: found[name.lower()] for name in self.columns}
+            return pa.RecordBatch.from_pydict({NAME: query, **ordered})
+        texts = as_json(pa.RecordBatch.from_pydict(own))
         return pa.RecordBatch.from_pydict({NAME: query, ANSWER_TIME: instants, ANSWER: pa.array(texts)})
 
 

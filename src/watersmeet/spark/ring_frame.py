@@ -36,7 +36,7 @@ def ring_frame(blobs: DataFrame, answers: RingAnswers) -> DataFrame:
             evaluated += [(shape, alike) for alike in answers.by_select_list(endings)]
     parts = [(shape, answers.unpack_tuples(alike)) for shape, alike in evaluated]
     unpack = _UnpackAll(
-        UnpackReady(answers.ship, everyone, as_json=True),
+        UnpackReady(answers.ship, everyone),
         frozenset(ready),
         tuple((shape, unpack) for shape, (unpack, _) in parts),
         tuple(to_arrow_type(_opened(schema), timezone="UTC") for _, (_, schema) in parts),
