@@ -99,18 +99,24 @@ def _run(
 ) -> tuple[Outcome, Figures]:
     child = [sys.executable, "-m", "watersmeet.bench.child"]
     command = [*child, engine, workload.name, str(folder), str(warm_up_s)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        memory = PeakMemory(process.pid)
-        memory.start()
-        output, _ = process.communicate()
-        memory.stop()
-    if process.returncode:
-        raise WatersmeetError(f"{engine} failed on {workload.name}:\n{output[-2000:]}")
+    peak_bytes = run_child(command, f"{engine} on {workload.name}")
     record = json.loads((folder / f"{engine}.json").read_text())
     outcome = Outcome(
         engine, tuple(Batch(**batch) for batch in record["batches"]), record["answers"], record["digest"]
     )
-    return outcome, _figures(outcome, workload.name, batch_rows, memory.peak_bytes)
+    return outcome, _figures(outcome, workload.name, batch_rows, peak_bytes)
+
+
+def run_child(command: Sequence[str], what: str) -> int:
+    """Runs a process to its end; the peak of its memory. What makes it fail is told in its last words."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        memory = _PeakMemory(process.pid)
+        memory.start()
+        output, _ = process.communicate()
+        memory.stop()
+    if process.returncode:
+        raise WatersmeetError(f"{what} failed:\n{output[-3000:]}")
+    return memory.peak_bytes
 
 
 def _figures(outcome: Outcome, workload: str, batch_rows: int, peak_bytes: int) -> Figures:
@@ -138,7 +144,7 @@ def _check_agreement(name: str, outcomes: Sequence[Outcome]) -> None:
         raise WatersmeetError(f"{name}: the engines' answers differ ({told})")
 
 
-class PeakMemory(threading.Thread):
+class _PeakMemory(threading.Thread):
     """The largest resident memory of a process and its descendants together, looked at now and then."""
 
     def __init__(self, pid: int) -> None:

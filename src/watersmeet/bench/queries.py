@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from watersmeet.bench.compare import FIRST_BATCHES, PeakMemory
+from watersmeet.bench.compare import FIRST_BATCHES, run_child
 from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch
 from watersmeet.bench.query_sets import QuerySet
+from watersmeet.bench.report import write_figures
 from watersmeet.errors import WatersmeetError
 from watersmeet.plan.ring import Registered, plan_ring
 from watersmeet.session import Session
@@ -101,16 +101,10 @@ def _run(
     order = {"engine": engine, "set": asdict(queries), "data": str(root / "data"), "limit_s": limit_s}
     (folder / "order.json").write_text(json.dumps(order))
     command = [sys.executable, "-m", "watersmeet.bench.queries", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        memory = PeakMemory(process.pid)
-        memory.start()
-        output, _ = process.communicate()
-        memory.stop()
-    if process.returncode:
-        raise WatersmeetError(f"{engine} failed with {queries.queries} queries:\n{output[-3000:]}")
+    peak_bytes = run_child(command, f"{engine} with {queries.queries} queries")
     figures = QueriesFigures(**json.loads((folder / "figures.json").read_text()))
     shutil.rmtree(folder)
-    return replace(figures, peak_memory_bytes=memory.peak_bytes)
+    return replace(figures, peak_memory_bytes=peak_bytes)
 
 
 def _check_agreement(ours: QueriesFigures, theirs: QueriesFigures) -> None:
@@ -273,11 +267,8 @@ def as_table(figures: Sequence[QueriesFigures]) -> Table:
 
 def write(figures: Sequence[QueriesFigures], folder: Path, *, batch_rows: int, batches: int) -> Path:
     """Writes queries.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "queries.json"
     facts = {"batch_rows": batch_rows, "batches": batches}
-    path.write_text(json.dumps({**facts, "figures": [asdict(each) for each in figures]}, indent=2) + "\n")
-    return path
+    return write_figures(folder / "queries.json", facts, figures)
 
 
 def main() -> None:

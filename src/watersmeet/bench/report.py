@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from watersmeet.bench.compare import ENGINE_NAMES, Comparison, Figures
 from watersmeet.lab.chart import Panel, Series, draw
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def as_table(comparison: Comparison) -> Table:
@@ -71,6 +74,13 @@ def as_svg(comparisons: Sequence[Comparison]) -> str:
                 series.append(Series(engine, names, values))
         panels.append(Panel(f"{batch_rows:,} rows a batch", "workload", "rows/s", series, "bar", log_y=True))
     return draw("Steady throughput on this machine", panels)
+
+
+def write_figures(path: Path, facts: Mapping[str, Any], figures: Sequence[DataclassInstance]) -> Path:
+    """Writes the figures of a comparison as JSON, with the facts they hold for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**facts, "figures": [asdict(each) for each in figures]}, indent=2) + "\n")
+    return path
 
 
 def write(comparisons: Sequence[Comparison], folder: Path) -> tuple[Path, Path]:

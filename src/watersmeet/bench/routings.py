@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from rich.table import Table
 
 from watersmeet.bench.compare import FIRST_BATCHES
 from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch, digest_answers, run_pipeline
+from watersmeet.bench.report import write_figures
 from watersmeet.bench.workloads import NETMON3, WORKLOADS, Workload
 from watersmeet.errors import WatersmeetError
 from watersmeet.plan.decide_routing import ROUTINGS
@@ -236,8 +237,5 @@ def as_table(figures: Sequence[RoutingFigures]) -> Table:
 
 def write(figures: Sequence[RoutingFigures], folder: Path, *, batch_rows: int, batches: int) -> Path:
     """Writes routings.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "routings.json"
     facts = {"buckets": BUCKETS, "batch_rows": batch_rows, "batches": batches}
-    path.write_text(json.dumps({**facts, "figures": [asdict(each) for each in figures]}, indent=2) + "\n")
-    return path
+    return write_figures(folder / "routings.json", facts, figures)

@@ -7,13 +7,12 @@ same answers, or it is an error.
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from rich.table import Table
 
 from watersmeet.bench.compare import FIRST_BATCHES
 from watersmeet.bench.engines import ALL_REPORTS, as_batch, digest_answers, run_pipeline
+from watersmeet.bench.report import write_figures
 from watersmeet.bench.workloads import NETMON3, Workload
 from watersmeet.errors import WatersmeetError
 from watersmeet.session import Session
@@ -155,8 +155,5 @@ def as_table(figures: Sequence[SkewFigures]) -> Table:
 
 def write(figures: Sequence[SkewFigures], folder: Path, *, batch_rows: int, batches: int) -> Path:
     """Writes skew.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "skew.json"
     facts = {"buckets": BUCKETS, "batch_rows": batch_rows, "batches": batches}
-    path.write_text(json.dumps({**facts, "figures": [asdict(each) for each in figures]}, indent=2) + "\n")
-    return path
+    return write_figures(folder / "skew.json", facts, figures)
