@@ -130,7 +130,7 @@ def test_figure_5_alerts_save_messages() -> None:
     assert all(claim.holds for claim in claims.values())
 
 
-@pytest.mark.slow
+@pytest.mark.variant
 def test_figure_6_gossip_completes_coverage() -> None:
     """Section 6.3: with gossip, coverage stays at 100% in spite of failures."""
     _, claims = claims_of("dhtjoin-6")
@@ -140,7 +140,7 @@ def test_figure_6_gossip_completes_coverage() -> None:
 class TestCompleteness:
     """Section 5: equation (11) against what is found."""
 
-    @pytest.mark.slow
+    @pytest.mark.variant
     def test_the_figure_says_where_the_equation_holds(self) -> None:
         _, claims = claims_of("dhtjoin-completeness")
         failing = [claim for claim in claims.values() if not claim.holds]

@@ -227,7 +227,7 @@ def _namespace() -> list[str]:
     return own
 
 
-@pytest.mark.slow
+@pytest.mark.variant  # what is said of it is tested with the failures
 def test_a_full_disk_is_said_and_nothing_is_lost_once_there_is_room(
     spark: SparkSession, tmp_path: Path
 ) -> None:

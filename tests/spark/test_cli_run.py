@@ -162,6 +162,7 @@ def _instant(microseconds: int) -> Any:
     return pa.scalar(microseconds, pa.timestamp("us", tz="UTC")).as_py()
 
 
+@pytest.mark.variant  # what is said is tested with the failures, how it is told with the commands
 def test_a_query_that_fails_says_why_and_where_the_log_is(tmp_path: Path) -> None:
     write(tmp_path, FILES.replace("'parquet', path = 's", "'json', path = 's"))
     for name in ("s1", "s2"):

@@ -24,7 +24,7 @@ def test_answers_equal_the_oracles(
 ) -> None:
     windows = ALL_WINDOWS if kind == "plain" else TIME_WINDOWS
     # A case takes seconds, so a failing one is not shrunk here but in the kernel's own property tests.
-    drawn = settings(examples(2), phases=[Phase.explicit, Phase.generate])
+    drawn = settings(examples(1), phases=[Phase.explicit, Phase.generate])
 
     @given(cases(kinds=(kind,), windows=windows, key_expressions=True))
     @drawn

@@ -131,7 +131,7 @@ def run_to_end(job: RingJob) -> None:
 def test_random_sets_of_queries_get_the_oracles_answers(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: Callable[[int], settings]
 ) -> None:
-    @examples(2)
+    @examples(1)
     @given(ring_cases(max_queries=6))
     def every_bag_is_the_oracles(case: RingCase) -> None:
         folder = tmp_path_factory.mktemp("ring")
