@@ -22,6 +22,7 @@ from watersmeet.plan.ring import Registered, plan_ring
 from watersmeet.plan.statistics import Statistics
 from watersmeet.plan.statistics_file import read_statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
+from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.batch_limits import BATCH_SHARE, limit_batches
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S = 0.2
-MAX_LEVELS = 15  # more than a query of so many inputs as there may be can need
 MESSAGES = 20_000  # the end of a log, where the reason of a failure is
 
 OnProgress = Callable[[Job, Progress], None]
@@ -150,7 +150,7 @@ class Session:
             raise ConfigurationError("a ring needs at least one query")
         used = {item.stream.name for each in registered for item in each.query.inputs}
         read = [stream for stream in streams if stream.name in used]
-        ring = plan_ring(registered, read, levels or MAX_LEVELS, statistics)
+        ring = plan_ring(registered, read, levels or MAX_INPUTS - 1, statistics)
         if levels is None:
             ring = replace(ring, levels=max(join.level for join in ring.joins))
         ship = ship_ring(self.spark, ring)

@@ -1,11 +1,18 @@
-"""What the commands say on standard error."""
+"""What the commands say: to a person on standard error, to a program as lines of JSON on the output."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.query import Column
 
 
 def tell(message: str) -> None:
@@ -16,6 +23,27 @@ def tell(message: str) -> None:
 def tell_error(error: Exception | str) -> None:
     """What went wrong, as it is: the marks under a SQL text must stay where they stand."""
     _console().print(Text.assemble(("error: ", "bold red"), str(error)))
+
+
+def tell_event(wanted: bool, event: str, **facts: Any) -> None:
+    """An event as a line of JSON on the output, where that is wanted."""
+    if wanted:
+        print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def tell_inferred(wanted: bool, inferred: Mapping[str, Sequence[Column]]) -> None:
+    """The columns that were found for streams that declare none."""
+    for stream, columns in inferred.items():
+        named = ", ".join(column.pretty() for column in columns)
+        tell_event(wanted, "inferred", stream=stream, columns=named)
+        tell(f"stream {stream} has, by what is there now, the columns: {named}")
+
+
+def tell_failure(wanted: bool, error: WatersmeetError, log: Path) -> int:
+    """Why what ran has failed; the exit code."""
+    tell_event(wanted, "failed", message=str(error), log=str(log))
+    tell_error(f"{error}\nSpark's own messages are in {log}")
+    return 2 if isinstance(error, ConfigurationError) else 1
 
 
 def waiting(message: str) -> AbstractContextManager[object]:

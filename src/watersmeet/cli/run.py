@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import typer
 from rich.console import Console
 
 from watersmeet.cli.log_file import open_log, trim_log
-from watersmeet.cli.messages import tell, tell_error, waiting
+from watersmeet.cli.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.reading import (
     connectors_of,
     parse_settings,
@@ -26,7 +25,7 @@ from watersmeet.cli.reading import (
 from watersmeet.cli.request import DEFAULT_MASTER, Request
 from watersmeet.cli.stopping import StopWish, catch_stop
 from watersmeet.display import count, open_display
-from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.errors import WatersmeetError
 from watersmeet.plan.statistics import Statistics
 from watersmeet.session import Session, follow
 from watersmeet.spark.failures import explain_failure
@@ -135,7 +134,7 @@ class Run:
                 self._tell_stop()
                 self.session.stop(jobs)
             except Exception as error:
-                return self._tell_failure(explained(error))
+                return tell_failure(self.request.as_json, explained(error), self.log)
             return stop.exit_code
 
     def _start(self) -> list[Job]:
@@ -148,10 +147,7 @@ class Run:
             )
         except Exception as error:
             raise explained(error) from None
-        for stream, columns in self.session.inferred.items():
-            named = ", ".join(column.pretty() for column in columns)
-            self._tell_event("inferred", stream=stream, columns=named)
-            tell(f"stream {stream} has, by what is there now, the columns: {named}")
+        tell_inferred(self.request.as_json, self.session.inferred)
         return jobs
 
     def _show(self, jobs: list[Job], stop: StopWish) -> None:
@@ -168,11 +164,6 @@ class Run:
                 trim_log(self.log)
 
             follow([*self.session.dead_letters, *jobs], show, until=lambda: bool(stop))
-
-    def _tell_failure(self, error: WatersmeetError) -> int:
-        self._tell_event("failed", message=str(error), log=str(self.log))
-        tell_error(f"{error}\nSpark's own messages are in {self.log}")
-        return 2 if isinstance(error, ConfigurationError) else 1
 
     def _tell_end(self) -> int:
         self._tell_event("end")
@@ -199,8 +190,7 @@ class Run:
         )
 
     def _tell_event(self, event: str, **facts: Any) -> None:
-        if self.request.as_json:
-            print(json.dumps({"event": event, **facts}), flush=True)
+        tell_event(self.request.as_json, event, **facts)
 
 
 def explained(error: Exception) -> WatersmeetError:

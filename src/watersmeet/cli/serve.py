@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,13 +13,13 @@ import typer
 from rich.console import Console
 
 from watersmeet.cli.log_file import open_log, trim_log
-from watersmeet.cli.messages import tell, tell_error, waiting
+from watersmeet.cli.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.reading import connectors_of, parse_settings, spark_session
 from watersmeet.cli.request import DEFAULT_MASTER, Request
 from watersmeet.cli.run import explained, tables_aside
 from watersmeet.cli.stopping import catch_stop
 from watersmeet.display import Display, open_display
-from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Connector
 from watersmeet.registry.changes import Judge
@@ -162,13 +161,14 @@ class ServeRun:
                 with self._display() as display, engine.dead_letters():
                     self._server(found, engine, judge, display).serve(until=lambda: bool(stop))
             except Exception as error:
-                return self._tell_failure(explained(error))
+                return tell_failure(self.request.as_json, explained(error), self.log)
             if not stop and self.options.available_now:
                 self._tell_event("end")
                 tell(f"all that there was has been taken; to go on:\n  {self.request.command()}")
                 return 0
             if not stop:
-                return self._tell_failure(ConfigurationError("the Spark query has ended by itself"))
+                ended = ConfigurationError("the Spark query has ended by itself")
+                return tell_failure(self.request.as_json, ended, self.log)
             self._tell_stop()
             return stop.exit_code
 
@@ -192,10 +192,7 @@ class ServeRun:
         record = make_ring(
             self.request.folder, asked, partitions, infer, judge, lambda at: newest_batch(Folder(spark, at))
         )
-        for stream, columns in infer.fresh.items():
-            named = ", ".join(column.pretty() for column in columns)
-            self._tell_event("inferred", stream=stream, columns=named)
-            tell(f"stream {stream} has, by what is there now, the columns: {named}")
+        tell_inferred(self.request.as_json, infer.fresh)
         return record
 
     def _statistics(self, file: Path | None) -> Statistics | None:
@@ -219,11 +216,6 @@ class ServeRun:
         self._tell_event("refused", message=refusal)
         tell(f"refused: {refusal}")
 
-    def _tell_failure(self, error: WatersmeetError) -> int:
-        self._tell_event("failed", message=str(error), log=str(self.log))
-        tell_error(f"{error}\nSpark's own messages are in {self.log}")
-        return 2 if isinstance(error, ConfigurationError) else 1
-
     def _tell_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())
         tell(
@@ -232,8 +224,7 @@ class ServeRun:
         )
 
     def _tell_event(self, event: str, **facts: Any) -> None:
-        if self.request.as_json:
-            print(json.dumps({"event": event, **facts}), flush=True)
+        tell_event(self.request.as_json, event, **facts)
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -77,21 +77,18 @@ class RelationStore(TupleStore):
             return self.layout.window.end_us(chunk.half_ts)
         return chunk.half_end if chunk.batch.num_rows >= MIN_TRIMMED_ROWS else chunk.max_end
 
-    def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
-        """Columns at these row numbers, NULL where a row lacks one."""
-        starts = np.fromiter((chunk.start for chunk in self.chunks), np.int64, len(self.chunks))
-        owners = np.searchsorted(starts, rows, side="right") - 1
-        first = int(owners[0]) if len(owners) else 0
-        if (owners == first).all():
-            return _taken(self.chunks[first], columns, rows)
-        order = np.argsort(owners, kind="stable")
-        back = pa.array(np.argsort(order, kind="stable"))
-        bounds = np.flatnonzero(np.diff(owners[order])) + 1
-        parts = [
-            _taken(self.chunks[int(owners[group[0]])], columns, rows[group])
-            for group in np.split(order, bounds)
-        ]
-        return [_concat(pieces).take(back) for pieces in zip(*parts, strict=True)]
+    def _take_from(self, chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+        """Columns of a chunk at these row numbers, NULL where it lacks one."""
+        local, batch = pa.array(rows - chunk.start), chunk.batch
+        if all(batch.schema.get_field_index(name) >= 0 for name in columns):
+            return list(batch.select(list(columns)).take(local).columns)
+        return [_column(batch, name).take(local) for name in columns]
+
+    def _concat(self, pieces: Sequence[pa.Array]) -> pa.Array:
+        known = next((piece.type for piece in pieces if not pa.types.is_null(piece.type)), pa.null())
+        return pa.concat_arrays(
+            [pa.nulls(len(piece), known) if pa.types.is_null(piece.type) else piece for piece in pieces]
+        )
 
     def type_of(self, column: str) -> pa.DataType:
         """The type of a column; null if no row has it."""
@@ -128,10 +125,7 @@ class RelationStore(TupleStore):
             return super()._trimmed(chunk, watermark)
         if self._half_end(chunk) > watermark:
             return chunk
-        over = int(np.argmax(np.asarray(chunk.batch.column(END)) > watermark))
-        rest = chunk.batch.take(pa.array(np.arange(over, chunk.batch.num_rows)))
-        number, self.next_chunk = self.next_chunk, self.next_chunk + 1
-        return self._chunk(number, chunk.start + over, rest, np.asarray(rest.column(TS)), -1)
+        return self._without_first(chunk, int(np.argmax(np.asarray(chunk.batch.column(END)) > watermark)))
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         if not self.brings_ends:
@@ -170,20 +164,6 @@ def ends_in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(np.argsort(ends, kind="stable")))
 
 
-def _taken(chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
-    local, batch = pa.array(rows - chunk.start), chunk.batch
-    if all(batch.schema.get_field_index(name) >= 0 for name in columns):
-        return list(batch.select(list(columns)).take(local).columns)
-    return [_column(batch, name).take(local) for name in columns]
-
-
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     place = batch.schema.get_field_index(name)
     return batch.column(place) if place >= 0 else pa.nulls(batch.num_rows)
-
-
-def _concat(pieces: Sequence[pa.Array]) -> pa.Array:
-    known = next((piece.type for piece in pieces if not pa.types.is_null(piece.type)), pa.null())
-    return pa.concat_arrays(
-        [pa.nulls(len(piece), known) if pa.types.is_null(piece.type) else piece for piece in pieces]
-    )

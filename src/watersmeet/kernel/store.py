@@ -207,19 +207,22 @@ class TupleStore:
         owners = np.searchsorted(starts, rows, side="right") - 1
         first = int(owners[0]) if len(owners) else 0
         if (owners == first).all():
-            batch = self.chunks[first].batch
-            local = pa.array(rows - starts[first] if len(rows) else rows)
-            return [batch.column(name).take(local) for name in columns]
+            return self._take_from(self.chunks[first], columns, rows)
         order = np.argsort(owners, kind="stable")
         back = pa.array(np.argsort(order, kind="stable"))
         bounds = np.flatnonzero(np.diff(owners[order])) + 1
-        pieces: list[list[pa.Array]] = [[] for _ in columns]
-        for group in np.split(order, bounds):
-            chunk = self.chunks[int(owners[group[0]])]
-            local = pa.array(rows[group] - chunk.start)
-            for piece, name in zip(pieces, columns, strict=True):
-                piece.append(chunk.batch.column(name).take(local))
-        return [pa.concat_arrays(piece).take(back) for piece in pieces]
+        parts = [
+            self._take_from(self.chunks[int(owners[group[0]])], columns, rows[group])
+            for group in np.split(order, bounds)
+        ]
+        return [self._concat(pieces).take(back) for pieces in zip(*parts, strict=True)]
+
+    def _take_from(self, chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+        local = pa.array(rows - chunk.start)
+        return [chunk.batch.column(name).take(local) for name in columns]
+
+    def _concat(self, pieces: Sequence[pa.Array]) -> pa.Array:
+        return pa.concat_arrays(list(pieces))
 
     def chances(self, rows: Longs) -> npt.NDArray[np.float32] | None:
         """The chance that each of these rows had to be still here; None if it is 1 for all rows."""
@@ -297,10 +300,14 @@ class TupleStore:
         if window.duration_us is None or window.end_us(chunk.half_ts) > watermark:
             return chunk
         ts = np.asarray(chunk.batch.column(TS))
-        over = int(np.argmax(ends_from_ts(window, ts) > watermark))
-        rest = chunk.batch.take(pa.array(np.arange(over, len(ts))))  # a slice would keep all of it in memory
+        return self._without_first(chunk, int(np.argmax(ends_from_ts(window, ts) > watermark)))
+
+    def _without_first(self, chunk: Chunk, rows: int) -> Chunk:
+        """The rest of a chunk, as a new one: a slice would keep all of it in memory."""
+        rest = chunk.batch.take(pa.array(np.arange(rows, chunk.batch.num_rows)))
         number, self.next_chunk = self.next_chunk, self.next_chunk + 1
-        return self._chunk(number, chunk.start + over, rest, ts[over:], chunk.last_place)
+        ts = np.asarray(rest.column(TS))
+        return self._chunk(number, chunk.start + rows, rest, ts, chunk.last_place)
 
     def _may_merge(self, run: list[Chunk]) -> bool:
         """Whether chunks follow each other without a gap, hold the same columns, and end together."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from watersmeet.kernel.watermark import Marks, Patience
+from watersmeet.kernel.watermark import Marks, Patience, Silence
 from watersmeet.query import BEGINNING, NEVER
 
 
@@ -26,16 +26,13 @@ class StreamBounds:
 
     def __post_init__(self) -> None:
         self.now = {stream: self.now.get(stream, BEGINNING) for stream in self.patience}
+        self._silence = Silence(self.patience, self._last_heard_us)
 
     def advance(self, marks: Marks) -> dict[str, int]:
         """Closes a micro-batch; the bounds after it."""
         for stream, ts in marks.max_ts.items():
             self.now[stream] = max(self.now[stream], ts - self.patience[stream].lateness_us)
-        if marks.now_us is not None:
-            for stream in self.patience:
-                if stream in marks.max_ts or stream not in self._last_heard_us:
-                    self._last_heard_us[stream] = marks.now_us
-        idle = {stream for stream in self.patience if self._is_idle(stream, marks.now_us)}
+        idle = self._silence.idle(marks)
         furthest = max(
             (self.now[stream] for stream in self.patience if stream not in idle), default=BEGINNING
         )
@@ -44,12 +41,6 @@ class StreamBounds:
         if marks.is_end:
             self.now = dict.fromkeys(self.patience, NEVER)
         return dict(self.now)
-
-    def _is_idle(self, stream: str, now_us: int | None) -> bool:
-        limit = self.patience[stream].idle_after_us
-        if limit is None or now_us is None:
-            return False
-        return now_us - self._last_heard_us.get(stream, now_us) > limit
 
     def snapshot(self) -> dict[str, Any]:
         return {"now": self.now, "last_heard_us": self._last_heard_us}

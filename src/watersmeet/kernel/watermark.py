@@ -36,6 +36,28 @@ def patience_of(query: Query) -> dict[str, Patience]:
 
 
 @dataclass
+class Silence:
+    """Follows when streams were last heard of, by the clock of the batches."""
+
+    patience: Mapping[str, Patience]
+    last_heard_us: dict[str, int] = field(default_factory=dict)
+
+    def idle(self, marks: Marks) -> set[str]:
+        """Closes a micro-batch; the streams that nobody waits for any more."""
+        if marks.now_us is None:
+            return set()
+        for stream in self.patience:
+            if stream in marks.max_ts or stream not in self.last_heard_us:
+                self.last_heard_us[stream] = marks.now_us
+        return {
+            stream
+            for stream, patience in self.patience.items()
+            if patience.idle_after_us is not None
+            and marks.now_us - self.last_heard_us[stream] > patience.idle_after_us
+        }
+
+
+@dataclass
 class Watermark:
     """Follows the streams of one query."""
 
@@ -44,30 +66,24 @@ class Watermark:
     max_ts: dict[str, int] = field(default_factory=dict)
     _last_heard_us: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._silence = Silence(self.patience, self._last_heard_us)
+
     def advance(self, marks: Marks) -> int:
         """Closes a micro-batch."""
         for stream, ts in marks.max_ts.items():
             self.max_ts[stream] = max(ts, self.max_ts.get(stream, BEGINNING))
-        if marks.now_us is not None:
-            for stream in self.patience:
-                if stream in marks.max_ts or stream not in self._last_heard_us:
-                    self._last_heard_us[stream] = marks.now_us
+        idle = self._silence.idle(marks)
         bounds = [
             self.max_ts[stream] - patience.lateness_us if stream in self.max_ts else BEGINNING
             for stream, patience in self.patience.items()
-            if not self._is_idle(stream, marks.now_us)
+            if stream not in idle
         ]
         if marks.is_end:
             self.now = NEVER
         elif bounds:
             self.now = max(self.now, min(bounds))
         return self.now
-
-    def _is_idle(self, stream: str, now_us: int | None) -> bool:
-        limit = self.patience[stream].idle_after_us
-        if limit is None or now_us is None:
-            return False
-        return now_us - self._last_heard_us.get(stream, now_us) > limit
 
     def snapshot(self) -> dict[str, object]:
         return {"now": self.now, "max_ts": self.max_ts, "last_heard_us": self._last_heard_us}

@@ -12,9 +12,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import ANSWER_TIME, Column, Query, Sink
 from watersmeet.spark.answer_ids import refuse_answer_id
 from watersmeet.spark.postgres_sink import FORMAT as POSTGRES
-from watersmeet.spark.ring_sinks import check_sink, takes_json
-
-NAME = "query"  # the column beside the answer's own
+from watersmeet.spark.ring_sinks import NAME, check_sink, takes_json
 
 
 def bare_columns(query: Query) -> tuple[Column, ...] | None:

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from watersmeet.query import Column, Query
 from watersmeet.query.ring import Ending
@@ -20,12 +18,15 @@ from watersmeet.registry.tails import Tails
 from watersmeet.session import Session
 from watersmeet.spark.batch_log import committed_batch, newest_batch
 from watersmeet.spark.dead_letters import DeadLetters, plan_dead_letters
-from watersmeet.spark.environment import PARTITIONS
+from watersmeet.spark.environment import PARTITIONS, spark_process
 from watersmeet.spark.folder import Folder
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import Progress
 from watersmeet.spark.ring_check import SparkCheck
 from watersmeet.spark.ring_job import RingJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,7 @@ class SparkEngine:
 
     @property
     def process(self) -> int | None:
-        gateway: Any = self.session.spark.sparkContext._gateway
-        started = getattr(gateway, "proc", None)
-        return None if started is None else int(started.pid)
+        return spark_process(self.session.spark)
 
     def job(self, standing: Standing, before: Progress | None) -> RingJob:
         """The streaming query of a ring as it stands."""

@@ -126,11 +126,8 @@ class Job:
         """What is missing or over the limit although tuples are shed, said once."""
         newest, said = fresh[-1], ""
         if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
-            taken = (
-                f"state takes {format_bytes(newest.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
-            )
             waits = "what waits for the watermark under ROWS windows is not shed"
-            said = f"{taken}: {waits}. Declare a shorter lateness, or give it more memory"
+            said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
         elif newest.total_left_out:
             many = f"{newest.total_left_out} values of DISTINCT are left out so far"
             said = f"{many}: there is no room to remember them, and they would be repeated"

@@ -17,6 +17,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
@@ -27,10 +28,10 @@ from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Ending, Ring
 from watersmeet.spark.kafka_sink import MICROSECONDS
 from watersmeet.spark.ring_ship import RingShip
+from watersmeet.spark.ring_sinks import NAME
 from watersmeet.spark.ring_stage import shape_names
 from watersmeet.spark.wire import decode
 
-NAME = "query"  # the column that names an answer's query
 ANSWER = "answer"
 _NUMBER = "__query"
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -172,11 +173,9 @@ class UnpackReady:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.ship.ring, self.numbers)
-        for batch in batches:
-            for blob in batch.column("chunk"):
-                answers = _of_queries(decode(blob.as_buffer()), self.numbers)
-                if answers.num_rows:
-                    yield self._rows(answers, names)
+        for answers in _answers_of(batches, self.numbers):
+            if answers.num_rows:
+                yield self._rows(answers, names)
 
     def _rows(self, answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
         query = _named(answers, names)
@@ -200,15 +199,13 @@ class UnpackTuples:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.ship.ring, self.numbers)
-        for batch in batches:
-            for blob in batch.column("chunk"):
-                answers = _of_queries(decode(blob.as_buffer()), self.numbers)
-                columns: dict[str, pa.Array] = {NAME: _named(answers, names)}
-                for alias, slot, own in self.payload:
-                    fields = [answers.column(f"{slot}.{name}") for name in own]
-                    columns[alias] = pa.StructArray.from_arrays(fields, list(own))
-                columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
-                yield pa.RecordBatch.from_pydict(columns)
+        for answers in _answers_of(batches, self.numbers):
+            columns: dict[str, pa.Array] = {NAME: _named(answers, names)}
+            for alias, slot, own in self.payload:
+                fields = [answers.column(f"{slot}.{name}") for name in own]
+                columns[alias] = pa.StructArray.from_arrays(fields, list(own))
+            columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 def as_json(rows: pa.RecordBatch) -> list[str]:
@@ -228,10 +225,13 @@ def _names(ring: Ring, numbers: frozenset[int]) -> dict[int, str]:
     return {ending.number: ending.query for ending in ring.endings if ending.number in numbers}
 
 
-def _of_queries(answers: pa.RecordBatch, numbers: frozenset[int]) -> pa.RecordBatch:
+def _answers_of(batches: Iterator[pa.RecordBatch], numbers: frozenset[int]) -> Iterator[pa.RecordBatch]:
+    """The answers of these queries, blob by blob."""
     wanted = pa.array(sorted(numbers), pa.int32())
-    mask = pa.compute.is_in(answers.column(QUERY), wanted)
-    return answers.filter(mask)
+    for batch in batches:
+        for blob in batch.column("chunk"):
+            answers = decode(blob.as_buffer())
+            yield answers.filter(pc.is_in(answers.column(QUERY), wanted))
 
 
 def _named(answers: pa.RecordBatch, names: Mapping[int, str]) -> pa.Array:

@@ -18,7 +18,8 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Ending
-from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers, UnpackReady, UnpackTuples, json_text
+from watersmeet.spark.ring_answers import ANSWER, RingAnswers, UnpackReady, UnpackTuples, json_text
+from watersmeet.spark.ring_sinks import NAME
 from watersmeet.spark.ring_stage import shape_names
 
 _NAME, _TIME, _ANSWER = "__wm_query", "__wm_time", "__wm_answer"

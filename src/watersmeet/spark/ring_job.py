@@ -17,10 +17,10 @@ from watersmeet.query.ring import Ring
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.progress import Progress, parse_progress
-from watersmeet.spark.ring_answers import ANSWER, NAME, RingAnswers, column_types
+from watersmeet.spark.ring_answers import ANSWER, RingAnswers, column_types
 from watersmeet.spark.ring_compile import RingCompiler, ring_fingerprint, ring_inputs
 from watersmeet.spark.ring_ship import ship_ring
-from watersmeet.spark.ring_sinks import check_sink, takes_json, write_batch
+from watersmeet.spark.ring_sinks import NAME, check_sink, takes_json, write_batch
 from watersmeet.spark.sinks import CONSOLE, spark_interval
 
 TAILED = 10_000  # answers of a batch, at most, for who looks on

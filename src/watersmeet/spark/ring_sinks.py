@@ -22,6 +22,7 @@ from watersmeet.spark.memory_sink import memory_table
 from watersmeet.spark.postgres_sink import FORMAT as POSTGRES
 from watersmeet.spark.postgres_sink import postgres_table
 
+NAME = "query"  # the column that names an answer's query, beside the answer's own
 ANSWERS = "answers"  # a sink's option: 'json' for answers of different columns
 FORMATS = (*FILE_FORMATS, "console", "memory", "kafka", POSTGRES)
 

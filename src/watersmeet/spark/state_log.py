@@ -98,12 +98,13 @@ class StateLog:
     def write(self, head: Head, changes: Changes, snapshot: Mapping[str, Any]) -> Head:
         """Makes the store hold the changes; returns the new head."""
         before = dict(head.chunks or {})
-        chunks = before | self._append(changes, _bundles(before))
+        bundles = _bundles(before)
+        chunks = before | self._append(changes, bundles)
         for section, number in changes.expired:
             place = chunks.pop((section, number))
             for piece in range(place if isinstance(place, int) else 0):
                 self._log.removeKey(_key(section, number, piece))
-        for bundle in _bundles(before) - _bundles(chunks):
+        for bundle in bundles - _bundles(chunks):
             self._log.removeKey(_bundle_key(bundle))
         tokens = (*head.tokens[1 - TOKENS_KEPT :], secrets.token_hex(8))
         new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
