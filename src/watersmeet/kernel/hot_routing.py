@@ -38,13 +38,21 @@ class Part:
 
 
 def route_hot(
-    grid: Grid, layout: InputLayout, batch: pa.RecordBatch, table: HotTable, hashes: Mapping[int, Hashes]
+    grid: Grid,
+    layout: InputLayout,
+    batch: pa.RecordBatch,
+    table: HotTable,
+    hashes: Mapping[int, Hashes],
+    only: int | None = None,
 ) -> list[Part]:
-    """Where the tuples of one input go under a table; `hashes` are those of `hash_keys`."""
+    """Where the tuples of one input go under a table; `hashes` are those of `hash_keys`.
+
+    With `only`, the part that goes to this bucket, if any tuple does.
+    """
     found = {cls: _Axis.of(layout, batch, table.of(cls), column) for cls, column in hashes.items()}
     axes = {cls: axis for cls, axis in found.items() if axis is not None}
     if not axes:
-        return [Part(buckets, part) for buckets, part in route(grid, layout, batch, hashes)]
+        return [Part(buckets, part) for buckets, part in route(grid, layout, batch, hashes, only)]
     home = {cls: coordinates(column, grid.shares[cls]) for cls, column in hashes.items()}
     for cls, axis in axes.items():
         if axis.spread.any():
@@ -60,7 +68,7 @@ def route_hot(
     ordered = batch.take(pa.array(order))
     offsets = grid.replicas(layout.classes)
     parts = []
-    for bucket in range(grid.buckets):
+    for bucket in range(grid.buckets) if only is None else [grid.home(only, layout.classes)]:
         start, own_end, end = starts[2 * bucket : 2 * bucket + 3]
         if end > start:
             buckets = tuple(bucket + offset for offset in offsets)

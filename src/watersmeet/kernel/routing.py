@@ -46,10 +46,15 @@ class Grid:
         steps = [[self.strides[axis] * at for at in range(self.shares[axis])] for axis in free]
         return tuple(sum(path) for path in itertools.product(*steps))
 
+    def home(self, bucket: int, classes: tuple[int, ...]) -> int:
+        """The first bucket of the tuples of an input that come to this one."""
+        free = [axis for axis in range(len(self.shares)) if axis not in classes]
+        places = [bucket // self.strides[axis] % self.shares[axis] for axis in free]
+        return bucket - sum(self.strides[axis] * at for axis, at in zip(free, places, strict=True))
+
     def is_home(self, bucket: int, classes: tuple[int, ...]) -> bool:
         """Whether an input's tuples are counted in this bucket: it is the first of their replicas."""
-        free = [axis for axis in range(len(self.shares)) if axis not in classes]
-        return all(bucket // self.strides[axis] % self.shares[axis] == 0 for axis in free)
+        return self.home(bucket, classes) == bucket
 
 
 @numba.njit(cache=True)
@@ -100,18 +105,33 @@ def split(batch: pa.RecordBatch, buckets: npt.NDArray[np.int32], count: int) -> 
     return [ordered.slice(starts[n], starts[n + 1] - starts[n]) for n in range(count)]
 
 
+def _chosen(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return batch if rows.all() else batch.take(pa.array(np.flatnonzero(rows)))
+
+
 def hash_keys(grid: Grid, layout: InputLayout, batch: pa.RecordBatch) -> dict[int, Hashes]:
     """The hashes by which tuples are routed, for each class of more than one place."""
     return {cls: hash_column(batch.column(name)) for cls, name in layout.keys if grid.shares[cls] > 1}
 
 
 def route(
-    grid: Grid, layout: InputLayout, batch: pa.RecordBatch, hashes: Mapping[int, Hashes] | None = None
+    grid: Grid,
+    layout: InputLayout,
+    batch: pa.RecordBatch,
+    hashes: Mapping[int, Hashes] | None = None,
+    only: int | None = None,
 ) -> list[tuple[tuple[int, ...], pa.RecordBatch]]:
-    """(buckets, tuples for each of them), for the tuples of one input; empty parts are left out."""
+    """(buckets, tuples for each of them), for the tuples of one input; empty parts are left out.
+
+    With `only`, the tuples that go to this bucket and perhaps to others.
+    """
     hashes = hash_keys(grid, layout, batch) if hashes is None else hashes
-    offsets = grid.replicas(layout.classes)
-    parts = split(batch, first_buckets(grid, hashes, batch.num_rows), grid.buckets)
+    first, offsets = first_buckets(grid, hashes, batch.num_rows), grid.replicas(layout.classes)
+    if only is None:
+        parts = split(batch, first, grid.buckets)
+    else:
+        home = grid.home(only, layout.classes)
+        parts = [batch.slice(0, 0)] * home + [_chosen(batch, first == home)]
     return [
         (tuple(first + offset for offset in offsets), part)
         for first, part in enumerate(parts)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from watersmeet.kernel import StateLimit
 from watersmeet.spark.task_facts import known_batch, query_id
 from watersmeet.spark.worker_cache import worker_cache
 
@@ -39,6 +40,13 @@ class Frugal:
         keep_little()
         yield from self.function(batches)
         hand_back()
+
+
+def frugally(
+    function: Callable[[Batches], Batches], limit: StateLimit | None
+) -> Callable[[Batches], Batches]:
+    """The same function, which under a limit of memory leaves nothing behind in its worker."""
+    return function if limit is None else Frugal(function)
 
 
 def keep_little() -> None:

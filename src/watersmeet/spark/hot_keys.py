@@ -18,7 +18,7 @@ from watersmeet.kernel.hashing import Hashes
 from watersmeet.spark.connectors import is_remote
 from watersmeet.spark.routing_files import RoutingFiles
 from watersmeet.spark.task_facts import known_batch, query_id
-from watersmeet.spark.wire import WireRow, decode
+from watersmeet.spark.wire import WireRow
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
 MIN_ROWS = "spark.watersmeet.hotKeys.minRows"  # tuples to be seen before any value is taken for hot
@@ -122,8 +122,8 @@ def late_copies(rows: Sequence[WireRow], watermark: int) -> dict[int, int]:
     """Of each input, how many copies are late here: the tuples they are copies of are counted elsewhere."""
     late: dict[int, int] = {}
     for row in rows:
-        if row.copies and row.chunk:
-            ts = np.asarray(decode(row.chunk).column(TS))[-row.copies :]
+        if row.copies and (tuples := row.tuples) is not None:
+            ts = np.asarray(tuples.column(TS))[-row.copies :]
             late[row.input] = late.get(row.input, 0) + int(np.count_nonzero(ts < watermark))
     return late
 

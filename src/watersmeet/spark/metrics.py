@@ -7,22 +7,18 @@ stage's state and work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from watersmeet.kernel import Grid, HotTable, JoinBucket, JoinLayout
 from watersmeet.query import BEGINNING
 from watersmeet.spark.wire import UNKNOWN, WireRow
 
 CHUNK = "chunk"
-METRICS = "metrics"  # all numbers in one column: each column of a stage's output costs time in every batch
-
-STAGE_SCHEMA = StructType([StructField(CHUNK, BinaryType()), StructField(METRICS, ArrayType(LongType()))])
+METRICS = "metrics"  # all numbers in one text: each column of a stage's output costs time in every batch
 
 SUMMED = (
     "answers",
@@ -60,8 +56,9 @@ def is_largest(name: str) -> bool:
 
 def observed(layout: JoinLayout, streams: tuple[str, ...]) -> list[Column]:
     """The aggregates to observe."""
+    numbers = F.split(F.col(METRICS), ",")
     return [
-        (F.max if is_largest(name) else F.sum)(F.get(F.col(METRICS), place)).alias(name)
+        (F.max if is_largest(name) else F.sum)(F.get(numbers, place).cast("bigint")).alias(name)
         for place, name in enumerate(metric_names(layout, streams))
     ]
 
@@ -90,7 +87,7 @@ class StageMetrics:
         self, grid: Grid, number: int, rows: list[WireRow], bucket: JoinBucket, late_copies: Mapping[int, int]
     ) -> None:
         """Counts each tuple once, in the first of the buckets it was sent to; copies are not counted."""
-        self.values["arrived_bytes"] = sum(row.nbytes + len(row.chunk) for row in rows)
+        self.values["arrived_bytes"] = sum(row.nbytes for row in rows)
         for index, alias in enumerate(self.aliases):
             own = [row for row in rows if row.input == index]
             classes = bucket.join.layout.of(alias).classes
@@ -128,11 +125,7 @@ class StageMetrics:
             HOT_VALUES: len(table.values),
         }
 
-    def frame(self, blobs: list[bytes]) -> pd.DataFrame:
-        """The last rows of a step: answers, and the metrics."""
-        return stage_frame([*blobs, None], list(self.values.values()))
-
-
-def stage_frame(blobs: Sequence[bytes | None], metrics: list[int] | None = None) -> pd.DataFrame:
-    """Rows of a stage's output; the metrics go with the last."""
-    return pd.DataFrame({CHUNK: blobs, METRICS: [*[None] * (len(blobs) - 1), metrics]})
+    @property
+    def text(self) -> str:
+        """All metrics in the order of their names, as a stage's output has them."""
+        return ",".join(map(str, self.values.values()))

@@ -7,20 +7,19 @@ the same watermark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel import KEEP, NO_HOT_VALUES, TS, Grid, HotTable, InputLayout, hash_keys, route_hot
+from watersmeet.kernel.hashing import Hashes
+from watersmeet.spark.gather import CHUNK_BYTES, Gathered, gather
 from watersmeet.spark.hot_keys import HotKeys, encode_summaries
-from watersmeet.spark.wire import END_OF_INPUT, UNKNOWN, WireRow, encode, to_arrow
-
-NOW = "__now"  # the batch's own time, where some stream is declared with idle_after
-CHUNK_ROWS = 1 << 20  # a task sends what it has gathered when it reaches this many rows
-CHUNK_BYTES = 64 << 20  # or this many bytes
+from watersmeet.spark.wire import END_OF_INPUT, WireRow, encode, to_arrow
 
 
 @dataclass(frozen=True)
@@ -36,26 +35,47 @@ class Pack:
     chunk_bytes: int = CHUNK_BYTES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered: list[pa.RecordBatch] = []
-        rows, undated, max_ts, now_us, nbytes = 0, 0, UNKNOWN, UNKNOWN, 0
-        table = self.hot.table() if self.hot else NO_HOT_VALUES
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if NOW in batch.schema.names:
-                now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
-            seen = pc.max(batch.column(TS)).as_py()
-            if seen is not None:
-                max_ts = max(max_ts, seen)
-            gathered.append(self._usable(batch))
-            rows += int(batch.num_rows)
-            nbytes += int(gathered[-1].nbytes)
-            undated += int(batch.column(TS).null_count)
-            if rows >= CHUNK_ROWS or nbytes >= self.chunk_bytes:
-                yield self._send(gathered, max_ts, now_us, undated, table)
-                gathered, rows, undated, nbytes = [], 0, 0, 0
-        if rows:
-            yield self._send(gathered, max_ts, now_us, undated, table)
+        """A row for every bucket: its tuples, if any, and the stream's progress."""
+        table = self._table()
+        for gathered in gather(batches, self._usable, self.chunk_bytes):
+            hashes = hash_keys(self.grid, self.layout, gathered.tuples)
+            chunks: dict[int, tuple[int, bytes, int]] = {}
+            for part in route_hot(self.grid, self.layout, gathered.tuples, table, hashes):
+                blob = encode(part.tuples)
+                chunks |= dict.fromkeys(part.buckets, (int(part.tuples.num_rows), blob, part.copies))
+            sent = [self._row(bucket, gathered, table, hashes) for bucket in range(len(self.labels))]
+            for bucket, (rows, chunk, copies) in chunks.items():
+                sent[bucket] = replace(sent[bucket], rows=rows, chunk=chunk, copies=copies)
+            yield to_arrow(sent)
+
+    def rows_of(self, bucket: int, batches: Iterator[pa.RecordBatch]) -> Iterator[WireRow]:
+        """The rows of one bucket alone, for a stage that reads its tuples itself."""
+        table = self._table()
+        for gathered in gather(batches, self._usable, self.chunk_bytes):
+            hashes = hash_keys(self.grid, self.layout, gathered.tuples)
+            row = self._row(bucket, gathered, table, hashes)
+            for part in route_hot(self.grid, self.layout, gathered.tuples, table, hashes, bucket):
+                row = replace(row, rows=int(part.tuples.num_rows), read=part.tuples, copies=part.copies)
+            yield row
+
+    def _table(self) -> HotTable:
+        return self.hot.table() if self.hot else NO_HOT_VALUES
+
+    def _row(self, bucket: int, gathered: Gathered, table: HotTable, hashes: Mapping[int, Hashes]) -> WireRow:
+        """What a bucket is told beside its tuples; the first also hears of frequent values."""
+        label = self.labels[bucket]
+        row = WireRow(label, self.number, 0, gathered.max_ts, gathered.now_us, table=table.digest)
+        if bucket:
+            return row
+        summary = b""
+        if gathered.tuples.num_rows and self.hot is not None and self.hot.is_on:
+            min_ts = int(np.asarray(gathered.tuples.column(TS)).min())
+            summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
+        return replace(row, undated=gathered.undated, summary=summary)
+
+    def of_columns(self, names: tuple[str, ...]) -> Self:
+        """The same for chunks of other columns."""
+        return replace(self, columns=names)
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that may join; under a ROWS window every dated tuple counts."""
@@ -68,27 +88,6 @@ class Pack:
             usable &= np.asarray(pc.fill_null(batch.column(KEEP), False))
         batch = batch.select(list(self.columns))
         return batch if usable.all() else batch.filter(pa.array(usable))
-
-    def _send(
-        self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int, table: HotTable
-    ) -> pa.RecordBatch:
-        """A row for every bucket: its tuples, if any, and the stream's progress."""
-        chunks: dict[int, tuple[int, bytes, int]] = {}
-        summary, whole = b"", pa.concat_batches(gathered)
-        if whole.num_rows:
-            hashes = hash_keys(self.grid, self.layout, whole)
-            for part in route_hot(self.grid, self.layout, whole, table, hashes):
-                blob = encode(part.tuples)
-                chunks |= dict.fromkeys(part.buckets, (int(part.tuples.num_rows), blob, part.copies))
-            if self.hot is not None and self.hot.is_on:
-                min_ts = int(np.asarray(whole.column(TS)).min())
-                summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
-        digest, sent = table.digest, []
-        for bucket, label in enumerate(self.labels):
-            count, blob, copies = chunks.get(bucket, (0, b"", 0))
-            row = WireRow(label, self.number, count, max_ts, now_us, chunk=blob, copies=copies, table=digest)
-            sent.append(row if bucket else replace(row, undated=undated, summary=summary))
-        return to_arrow(sent)
 
 
 @dataclass(frozen=True)

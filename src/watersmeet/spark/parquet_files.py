@@ -12,9 +12,10 @@ that every worker sees under the same path, as Spark needs it too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.kernel import REF
 from watersmeet.query import Stream
 from watersmeet.spark.connectors import local_path, refusals_named, resolve
+from watersmeet.spark.gather import NOW
 from watersmeet.spark.late_columns import late_columns, refer
-from watersmeet.spark.pack import NOW, Pack
+from watersmeet.spark.pack import Pack
 from watersmeet.spark.parquet_rows import DIRECT, FileColumn, read_rows
+from watersmeet.spark.wire import NAMED, UNKNOWN, WireRow
 
 _PLAIN_TYPES = {
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"),
@@ -67,31 +70,66 @@ def is_plain(spark_type: str) -> bool:
     return spark_type.lower() in _PLAIN_TYPES or spark_type.lower().startswith("decimal")
 
 
-Packs = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+class Packs(Protocol):
+    """What makes rows of the shuffle from the rows of an input."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+
+
+AnyPack = TypeVar("AnyPack", bound=Packs)
+Named = tuple[str, int | None]  # a file, and the time of the batch it came with
+
+
+@dataclass(frozen=True)
+class FileInput(Generic[AnyPack]):
+    """How the files of an input are read, and what becomes of their rows."""
+
+    pack: AnyPack
+    columns: tuple[FileColumn, ...]
+    may_be_late: bool = False  # whether wide columns may come after the join
+
+    def opened(self, files: Sequence[Named]) -> tuple[AnyPack, Iterator[pa.RecordBatch]]:
+        """The rows of these files, and the pack for them: it differs where wide columns stay behind."""
+        pack, columns, paths = self.pack, self.columns, [path for path, _ in files]
+        late: tuple[FileColumn, ...] = ()
+        if isinstance(pack, Pack) and self.may_be_late:
+            late = late_columns(paths, columns, len(pack.labels))
+            columns = tuple(column for column in columns if column not in late)
+        if isinstance(pack, Pack) and late:
+            pack = pack.of_columns((*(column.name for column in columns), REF))
+        read = [read_rows(path, columns, now) for path, now in files]
+        if late:
+            read = [refer(parts, place, paths) for place, parts in enumerate(read)]
+        return pack, itertools.chain.from_iterable(read)
 
 
 @dataclass(frozen=True)
 class PackFiles:
     """Packs the files named by rows of (input, path); called by `mapInArrow`."""
 
-    inputs: Mapping[int, tuple[Packs, tuple[FileColumn, ...]]]
-    may_be_late: bool = True  # whether wide columns may come after the join
+    inputs: Mapping[int, FileInput[Any]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        named: dict[int, list[tuple[str, int | None]]] = {}
+        named: dict[int, list[Named]] = {}
         for batch in batches:
             for row in batch.to_pylist():
                 named.setdefault(row[INPUT], []).append((row[PATH], row.get(NOW)))
         for number, files in named.items():
-            pack, columns = self.inputs[number]
-            paths = [path for path, _ in files]
-            refers = False
-            if self.may_be_late and isinstance(pack, Pack):
-                late = late_columns(paths, columns, len(pack.labels))
-                if refers := bool(late):
-                    columns = tuple(column for column in columns if column not in late)
-                    pack = replace(pack, columns=(*(column.name for column in columns), REF))
-            read = [read_rows(path, columns, now) for path, now in files]
-            if refers:
-                read = [refer(parts, place, paths) for place, parts in enumerate(read)]
-            yield from pack(itertools.chain.from_iterable(read))
+            pack, rows = self.inputs[number].opened(files)
+            yield from pack(rows)
+
+
+def read_named(
+    inputs: Mapping[int, FileInput[Pack]], bucket: int, rows: Iterator[WireRow]
+) -> Iterator[WireRow]:
+    """Rows as they came, and in place of those that name files what these hold for a bucket."""
+    named: dict[int, list[Named]] = {}
+    for row in rows:
+        if row.rows == NAMED:
+            now = None if row.now_us == UNKNOWN else row.now_us
+            named.setdefault(row.input, []).append((row.chunk.decode(), now))
+        else:
+            yield row
+    for number, files in sorted(named.items()):
+        pack, tuples = inputs[number].opened(sorted(files))
+        yield from pack.rows_of(bucket, tuples)

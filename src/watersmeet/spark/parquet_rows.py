@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from watersmeet.errors import DataError
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.failures import RESUME
-from watersmeet.spark.pack import NOW
+from watersmeet.spark.gather import NOW
 from watersmeet.spark.parquet_schema import fits
 
 DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files

@@ -19,9 +19,9 @@ from watersmeet.kernel import KEEP, TS, Patience
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Feed, Ring
+from watersmeet.spark.gather import NOW
 from watersmeet.spark.labels import bucket_labels
-from watersmeet.spark.pack import NOW
-from watersmeet.spark.parquet_files import INPUT, PackFiles
+from watersmeet.spark.parquet_files import INPUT, FileInput, PackFiles
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.ring_metrics import ring_observed
@@ -145,11 +145,11 @@ class RingCompiler:
                 for name in item.columns
             )
             pack = RingPack(item.name, item.feeds, labels, item.columns, item.columns, self._told)
-            packs[number] = (pack, columns)
+            packs[number] = FileInput(pack, columns)
             frame = item.files.withColumn(INPUT, F.lit(number))
             frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
         united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
-        return united.mapInArrow(PackFiles(packs, may_be_late=False), RING_SCHEMA)
+        return united.mapInArrow(PackFiles(packs), RING_SCHEMA)
 
     @property
     def _told(self) -> frozenset[str]:

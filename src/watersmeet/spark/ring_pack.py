@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel import KEEP, TS, encode_heard, route_rows
 from watersmeet.query.ring import Feed
-from watersmeet.spark.pack import CHUNK_BYTES, CHUNK_ROWS, NOW
+from watersmeet.spark.gather import Gathered, gather
 from watersmeet.spark.ring_wire import END, MARK, RingRow, ring_arrow
-from watersmeet.spark.wire import UNKNOWN, encode
+from watersmeet.spark.wire import encode
 
 
 @dataclass(frozen=True)
@@ -32,26 +31,7 @@ class RingPack:
     told: frozenset[str] = frozenset()  # feeds of which every bucket is to hear the frequent values
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gathered: list[pa.RecordBatch] = []
-        rows, nbytes, undated, max_ts, now_us = 0, 0, 0, UNKNOWN, UNKNOWN
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if NOW in batch.schema.names:
-                now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
-            times = batch.column(TS)
-            seen = pc.max(times).as_py()
-            if seen is not None:
-                max_ts = max(max_ts, seen)
-            undated += int(times.null_count)
-            gathered.append(self._usable(batch))
-            rows += int(batch.num_rows)
-            nbytes += int(gathered[-1].nbytes)
-            if rows >= CHUNK_ROWS or nbytes >= CHUNK_BYTES:
-                yield self._send(gathered, max_ts, now_us, undated)
-                gathered, rows, nbytes, undated = [], 0, 0, 0
-        if rows:
-            yield self._send(gathered, max_ts, now_us, undated)
+        return (self._send(gathered) for gathered in gather(batches, self._usable))
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that have an event time and meet the condition, if there is one."""
@@ -63,8 +43,8 @@ class RingPack:
             return chosen
         return chosen.filter(mask)
 
-    def _send(self, gathered: list[pa.RecordBatch], max_ts: int, now_us: int, undated: int) -> pa.RecordBatch:
-        whole = pa.concat_batches(gathered)
+    def _send(self, gathered: Gathered) -> pa.RecordBatch:
+        whole = gathered.tuples
         heard = self._heard(whole)
         sent = [
             RingRow(
@@ -72,9 +52,9 @@ class RingPack:
                 1,
                 f"{MARK}{self.name}",
                 rows=0 if number else int(whole.num_rows),
-                max_ts=max_ts,
-                now_us=now_us,
-                undated=0 if number else undated,
+                max_ts=gathered.max_ts,
+                now_us=gathered.now_us,
+                undated=0 if number else gathered.undated,
                 chunk=heard,
             )
             for number, label in enumerate(self.labels)

@@ -27,11 +27,14 @@ from watersmeet.kernel import (
     RankBucket,
     route,
 )
+from watersmeet.spark.answers import AnswerBlobs, AnswerOutput
 from watersmeet.spark.conductor import Conductor
 from watersmeet.spark.frugal import hand_back, keep_little
 from watersmeet.spark.hot_keys import HotKeys, batch_id, check_tables, late_copies, table_of
 from watersmeet.spark.late_columns import LateColumns
-from watersmeet.spark.metrics import StageMetrics, stage_frame
+from watersmeet.spark.metrics import StageMetrics
+from watersmeet.spark.pack import Pack
+from watersmeet.spark.parquet_files import FileInput, read_named
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.state_log import Head, StateLog
 from watersmeet.spark.task_facts import known_batch, query_id
@@ -40,7 +43,6 @@ from watersmeet.spark.wire import (
     UNKNOWN,
     WATERMARK,
     WireRow,
-    decode,
     decode_places,
     encode,
     encode_places,
@@ -49,8 +51,8 @@ from watersmeet.spark.wire import (
 )
 from watersmeet.spark.worker_cache import Entry, Key, worker_cache
 
-ANSWER_ROWS = 1 << 16  # rows of answers in one blob
-BLOBS_PER_FRAME = 16  # every frame handed to Spark costs about as much as thousands of answers
+ANSWER_ROWS = 1 << 16  # answers in one batch
+BATCHES_PER_FRAME = 16  # every frame handed to Spark costs about as much as thousands of answers
 FRAME_BYTES = 64 << 20  # but a frame of wide answers is handed over before it has so many
 
 
@@ -67,6 +69,8 @@ class StagePlan:
     late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
     cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
     hot: HotKeys | None = None
+    output: AnswerOutput = field(default_factory=AnswerBlobs)
+    files: Mapping[int, FileInput[Pack]] = field(default_factory=dict)  # inputs whose files are read here
 
     @property
     def is_limited(self) -> bool:
@@ -159,7 +163,7 @@ class BucketStage(StatefulProcessor):
 
 
 class JoinStage(BucketStage):
-    """Joins the tuples of one bucket; yields answers as blobs, then one row of metrics."""
+    """Joins the tuples of one bucket; yields answers, then one row of metrics."""
 
     def __init__(self, plan: StagePlan) -> None:
         self.plan: StagePlan = plan
@@ -178,17 +182,17 @@ class JoinStage(BucketStage):
         copies: dict[int, int] = {}
         kernel_s, answers = 0.0, 0
         self._reading_s = 0.0
-        blobs: list[bytes] = []
+        held: list[pa.RecordBatch] = []
         limit = self.plan.bucket.limit
         frame_bytes = FRAME_BYTES if limit is None else min(FRAME_BYTES, limit.nbytes // 8)
         before = time.perf_counter()
         for table in self._join(bucket, number, arriving, rows, copies):
             kernel_s += time.perf_counter() - before
             answers += table.num_rows
-            blobs += [encode(b) for b in table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)]
-            if len(blobs) >= BLOBS_PER_FRAME or sum(map(len, blobs)) >= frame_bytes:
-                yield stage_frame(blobs)
-                blobs = []
+            held += table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)
+            if len(held) >= BATCHES_PER_FRAME or sum(batch.nbytes for batch in held) >= frame_bytes:
+                yield self.plan.output.frame(held)
+                held = []
             before = time.perf_counter()
         kernel_s += time.perf_counter() - before
         if number == 0 and self.plan.hot is not None:
@@ -198,7 +202,7 @@ class JoinStage(BucketStage):
         metrics.count_work(rows, answers, table_of(bucket.hot))
         metrics.set("kernel_us", int(1e6 * (kernel_s - self._reading_s)))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
-        yield metrics.frame(blobs)
+        yield self.plan.output.frame(held, metrics.text)
 
     def _join(
         self,
@@ -218,9 +222,9 @@ class JoinStage(BucketStage):
         late, limit = LateColumns(self.plan.late), self.plan.bucket.limit
         most = limit.nbytes // 2 if limit and not self.plan.bucket.layout.delayed else None
         held, before = 0, time.perf_counter()
-        for row in arriving:
+        for row in read_named(self.plan.files, number, arriving):
             rows.append(row)
-            held += len(row.chunk)
+            held += row.nbytes
             if most is not None and held > most:
                 self._check(bucket, number, rows, copies)
                 self._reading_s += time.perf_counter() - before
@@ -307,9 +311,8 @@ def read_batch(
     max_ts: dict[str, int] = {}
     for row in rows:
         if row.input >= 0:
-            if row.chunk:
-                item = plan.bucket.layout.inputs[row.input]
-                parts.setdefault(item.alias, []).append(decode(row.chunk))
+            if (tuples := row.tuples) is not None:
+                parts.setdefault(plan.bucket.layout.inputs[row.input].alias, []).append(tuples)
             if row.max_ts != UNKNOWN:
                 stream = plan.streams[row.input]
                 max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))

@@ -54,6 +54,7 @@ WIRE_ARROW = pa.schema(
 END_OF_INPUT = -1  # an `input` of its own: no stream has more to come
 WATERMARK = -2  # an `input` of its own: the watermark a rank stage has reached, and what waits there
 UNKNOWN = BEGINNING  # no event time seen, no batch time known
+NAMED = -1  # a number of `rows` of its own: the chunk is the name of a file, which the stage is to read
 
 _FIELDS = [field.name for field in WIRE_ARROW]
 
@@ -76,11 +77,21 @@ class WireRow:
     )
     table: int = 0  # the digest of the routing table the tuples were sent by
     summary: bytes = b""  # what the packing task tells of frequent values, in the first bucket's row
-    nbytes: int = 0  # of a chunk that has been joined already, and is no longer here
+    gone_bytes: int = 0  # of a chunk that has been joined already, and is no longer here
+    read: pa.RecordBatch | None = None  # the tuples, where the stage itself has read them
+
+    @property
+    def tuples(self) -> pa.RecordBatch | None:
+        return decode(self.chunk) if self.chunk else self.read
+
+    @property
+    def nbytes(self) -> int:
+        """What has arrived with this row."""
+        return self.gone_bytes + len(self.chunk) + (self.read.nbytes if self.read is not None else 0)
 
     def joined(self) -> WireRow:
         """The row without its tuples."""
-        return replace(self, chunk=b"", nbytes=self.nbytes + len(self.chunk))
+        return replace(self, chunk=b"", read=None, gone_bytes=self.nbytes)
 
 
 def to_arrow(rows: Sequence[WireRow]) -> pa.RecordBatch:
