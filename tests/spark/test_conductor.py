@@ -210,6 +210,16 @@ def test_old_tables_go_but_not_those_a_resumed_query_may_ask_for(tmp_path: Path)
     assert files.read(28) == HotTable((HotValue(0, 28, "a", 0),))
 
 
+def test_a_run_that_missed_a_table_is_known_by_all_tries_of_its_tasks(tmp_path: Path) -> None:
+    files, table = RoutingFiles(tmp_path / "routing"), HotTable((LINE,))
+    assert not files.was_put_back(4, "run")
+    files.put_back(4, table, "run")
+    assert files.read(4) == table
+    assert files.was_put_back(4, "run")
+    assert not files.was_put_back(4, "the next run")
+    assert not files.was_put_back(5, "run")
+
+
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "000000000003.json").write_text("{")
     with pytest.raises(DataError, match=r"000000000003\.json cannot be read"):

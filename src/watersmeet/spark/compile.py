@@ -130,7 +130,7 @@ class Compiler:
         out = wire.groupBy("bucket").transformWithStateInPandas(
             JoinStage(stage), stage.output.schema, "Append", "None"
         )
-        out = out.observe(OBSERVATION, *observed(bucket.layout, streams))
+        out = observed(out, bucket.layout, streams, OBSERVATION)
         if rows is not None:
             return rows.select(out)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)

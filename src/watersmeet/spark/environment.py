@@ -59,6 +59,8 @@ SETTINGS: Mapping[str, str] = {
     # Spark's progress bar and web page would fight with ours for the terminal and for a port.
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
+    # For that page Spark describes the plan of every batch at length.
+    "spark.sql.ui.explainMode": "simple",
     # Spark's own pattern of what its plans and logs must not show, and Kafka's login beside it.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential",
     # Text into time, and time into text, the same wherever the driver runs.

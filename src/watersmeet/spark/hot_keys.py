@@ -17,7 +17,7 @@ from watersmeet.kernel import NO_HOT_VALUES, TS, Grid, HotTable, JoinLayout, Sum
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.spark.connectors import is_remote
 from watersmeet.spark.routing_files import RoutingFiles
-from watersmeet.spark.task_facts import known_batch, query_id
+from watersmeet.spark.task_facts import known_batch, query_id, run_id
 from watersmeet.spark.wire import WireRow
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
@@ -100,19 +100,24 @@ def check_tables(rows: Sequence[WireRow], expected: HotTable | None, hot: HotKey
     """Refuses a batch that was not routed by one table, or not by the one its state goes by.
 
     The first bucket knows what was to be: it puts the table in place again, so that the query can be resumed.
+    Another try of its task would find the table, but the other buckets may have gone without it: all tries
+    of that run are refused.
     """
     found = {row.table for row in rows if row.input >= 0}
     if len(found) > 1:
         raise DataError("the tasks of one batch have read different routing tables; resume the query")
-    if expected is None or not found or found == {expected.digest}:
+    if expected is None or not found:
         return
-    files = hot.files() if hot else None
+    files, run = hot.files() if hot else None, run_id() or ""
+    is_late = files is not None and files.was_put_back(batch_id(), run)
+    if found == {expected.digest} and not is_late:
+        return
     if files is None:
         raise DataError(
             "this query has hot values spread over its buckets, by tables it cannot find now; "
             f"resume it with the same checkpoint folder, and {FOLDER} if that was set"
         )
-    files.write(batch_id(), expected)
+    files.put_back(batch_id(), expected, run)
     raise DataError(
         f"the routing table in {files.folder} was missing or altered; it has been put back: resume the query"
     )

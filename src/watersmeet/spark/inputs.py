@@ -51,15 +51,18 @@ class Inputs:
     def wire(self) -> DataFrame:
         """The wire rows of all inputs; neighbours whose files are packed directly share their tasks."""
         parts: list[DataFrame] = []
+        named: list[DataFrame] = []
         numbered = enumerate(zip(self.query.inputs, self.layouts, strict=True))
         for is_direct, group in itertools.groupby(numbered, lambda each: self._is_direct(*each[1])):
             members = [(number, item, layout) for number, (item, layout) in group]
             if not is_direct:
                 parts += [self._packed(*member) for member in members]
-            elif self._stage_reads:
-                parts += [self._named(number, item) for number, item, _ in members]
-            else:
+            elif not self._stage_reads:
                 parts.append(self._packed_files(members))
+            else:
+                named += [self._named(number, item) for number, item, _ in members]
+        if named:  # a few names are one small task, not one for each input
+            parts.append(reduce(DataFrame.unionAll, named).coalesce(1))
         if self.control is not None:
             parts.append(self.control.mapInArrow(PackEnd(self.labels), WIRE_SCHEMA))
         return reduce(DataFrame.unionAll, parts)

@@ -19,6 +19,7 @@ from watersmeet.kernel import Shed, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
+from watersmeet.spark.batch_reports import BatchReports, all_reports
 from watersmeet.spark.checkpoint import Checkpoint
 from watersmeet.spark.compile import Compiler
 from watersmeet.spark.failures import explain_failure
@@ -67,7 +68,7 @@ class Job:
     _has_warned: bool = False
     _kept_at: float = 0.0
     _query: StreamingQuery | None = None
-    _seen: set[tuple[str, int]] = field(default_factory=set)
+    _reports: BatchReports = field(default_factory=BatchReports)
     _untold: list[Progress] = field(default_factory=list)
     _ending: bool = False
 
@@ -99,7 +100,7 @@ class Job:
     def reports(self) -> list[dict[str, Any]]:
         """Spark's own reports of the latest batches of the present run."""
         assert self._query is not None
-        return [json.loads(report.json) for report in self._query.recentProgress]
+        return all_reports(self._query)
 
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
@@ -188,13 +189,10 @@ class Job:
 
     def _read_reports(self) -> None:
         streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
-        for record in self.reports:
-            key = (record["runId"], record["batchId"])
-            if key not in self._seen and record.get("observedMetrics"):
-                self._seen.add(key)
-                limit = self.options.limit.nbytes if self.options.limit else None
-                self.progress = replace(parse_progress(record, streams, self.progress), state_limit=limit)
-                self._untold.append(self.progress)
+        limit = self.options.limit.nbytes if self.options.limit else None
+        for report in self._reports.fresh(self._query) if self._query else ():
+            self.progress = replace(parse_progress(report, streams, self.progress), state_limit=limit)
+            self._untold.append(self.progress)
 
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""

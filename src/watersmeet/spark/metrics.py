@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import Grid, HotTable, JoinBucket, JoinLayout
@@ -54,13 +54,14 @@ def is_largest(name: str) -> bool:
     return name in (BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US) or name.startswith("max_ts_")
 
 
-def observed(layout: JoinLayout, streams: tuple[str, ...]) -> list[Column]:
-    """The aggregates to observe."""
-    numbers = F.split(F.col(METRICS), ",")
-    return [
-        (F.max if is_largest(name) else F.sum)(F.get(numbers, place).cast("bigint")).alias(name)
-        for place, name in enumerate(metric_names(layout, streams))
+def observed(output: DataFrame, layout: JoinLayout, streams: tuple[str, ...], name: str) -> DataFrame:
+    """A join's output, its metrics observed under a name."""
+    aggregates = [
+        (F.max if is_largest(metric) else F.sum)(F.get(F.col(METRICS), place)).alias(metric)
+        for place, metric in enumerate(metric_names(layout, streams))
     ]
+    numbers = F.split(F.col(METRICS), ",").cast("array<bigint>")
+    return output.withColumn(METRICS, numbers).observe(name, *aggregates)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.query import Pipeline, Query, Sink
 from watersmeet.query.ring import Ring
+from watersmeet.spark.batch_reports import BatchReports, all_reports
 from watersmeet.spark.failures import explain_failure
 from watersmeet.spark.job import RunOptions, stop_query
 from watersmeet.spark.progress import Progress, parse_progress
@@ -51,8 +51,7 @@ class RingJob:
     name: str = "ring"
     progress: Progress | None = None
     _query: StreamingQuery | None = None
-    _seen: set[tuple[str, int]] = field(default_factory=set)
-    _untold: list[Progress] = field(default_factory=list)
+    _reports: BatchReports = field(default_factory=BatchReports)
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
@@ -95,24 +94,18 @@ class RingJob:
     def reports(self) -> list[dict[str, Any]]:
         """Spark's own reports of the latest batches of the present run."""
         assert self._query is not None
-        return [json.loads(report.json) for report in self._query.recentProgress]
+        return all_reports(self._query)
 
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the ring fail, in plain words."""
         assert self._query is not None
-        self._read_reports()
-        fresh, self._untold = self._untold, []
+        fresh = []
+        for report in self._reports.fresh(self._query):
+            self.progress = parse_progress(report, None, self.progress)
+            fresh.append(self.progress)
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
         return fresh
-
-    def _read_reports(self) -> None:
-        for record in self.reports:
-            key = (record["runId"], record["batchId"])
-            if key not in self._seen and record.get("observedMetrics"):
-                self._seen.add(key)
-                self.progress = parse_progress(record, None, self.progress)
-                self._untold.append(self.progress)
 
     def is_running(self) -> bool:
         assert self._query is not None

@@ -21,6 +21,7 @@ from watersmeet.kernel import NO_HOT_VALUES, HotTable
 from watersmeet.spark.folder import write_whole
 
 KEPT = 8  # files beyond the one in force
+PUT_BACK = "put-back"  # a file: which run of the query has found the table of which batch missing
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,19 @@ class RoutingFiles:
         write_whole(self._path(batch), json.dumps(table.to_json()), draft)
         for number in [number for number in self._numbers() if number < batch][: -1 - KEPT]:
             self._path(number).unlink(missing_ok=True)
+
+    def put_back(self, batch: int, table: HotTable, run: str) -> None:
+        """Puts a table in place that was not there when this run of the query looked for it."""
+        draft = self.folder / f".{secrets.token_hex(8)}.tmp"
+        write_whole(self.folder / PUT_BACK, json.dumps([batch, run]), draft)
+        self.write(batch, table)
+
+    def was_put_back(self, batch: int, run: str) -> bool:
+        """Whether this run may have looked for the batch's table before it was put back."""
+        try:
+            return bool(json.loads((self.folder / PUT_BACK).read_text(encoding="utf-8")) == [batch, run])
+        except FileNotFoundError:
+            return False
 
     def forget(self, batch: int) -> None:
         """Removes a file that an attempt at the batch before has left, and that is not to be."""

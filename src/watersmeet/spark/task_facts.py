@@ -10,6 +10,11 @@ def query_id() -> str | None:
     return _local("sql.streaming.queryId")
 
 
+def run_id() -> str | None:
+    """The id of this run of the streaming query, another after a restart; None outside of one."""
+    return _local("spark.jobGroup.id")
+
+
 def known_batch() -> int | None:
     """The number of the micro-batch; None outside of one."""
     number = _local("streaming.sql.batchId")
