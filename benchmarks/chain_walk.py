@@ -13,17 +13,17 @@ import numba
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.hash_index import END_NEVER, HashIndex, find_pairs, overlapping_pairs
 from watersmeet.kernel.hashing import hash_column
-from watersmeet.kernel.slice import _LOW_HALF, _Index, _overlapping, _probe
 
 PROBERS = 200_000
 ROUNDS = 7
+LOW_HALF = (1 << 32) - 1
 
 
 @numba.njit
 def one_after_another(heads, chain, hashes, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
     """The naive twin of the kernel's probe: no bitmap, no half hashes, one chain at a time."""
-    mask = len(heads) - 1
     capacity = len(wanted) + 64
     probers = np.empty(capacity, np.int32)
     places = np.empty(capacity, np.int32)
@@ -31,7 +31,7 @@ def one_after_another(heads, chain, hashes, low, high, wanted, max_ts, min_end):
     for prober in range(len(wanted)):
         if max_ts[prober] >= high or min_end[prober] <= low:
             continue
-        place = heads[wanted[prober] & mask]
+        place = heads[((wanted[prober] >> 32) & LOW_HALF) * len(heads) >> 32]
         while place >= 0:
             if hashes[place] == wanted[prober]:
                 if count == capacity:
@@ -41,22 +41,24 @@ def one_after_another(heads, chain, hashes, low, high, wanted, max_ts, min_end):
                 probers[count] = prober
                 places[count] = place
                 count += 1
-            place = np.int32(chain[place] & _LOW_HALF)
+            place = np.int32(chain[place] & LOW_HALF)
     return probers[:count], places[:count]
 
 
 def compare(rows: int, keys: int) -> tuple[float, float]:
     """Nanoseconds a probe takes: in step, one after another."""
     random = np.random.default_rng(0)
-    index, ts = _Index(rows, first_row=0), np.zeros(rows, np.int64)
+    index, ts = HashIndex(rows, first_row=0), np.zeros(rows, np.int64)
     hashes = hash_column(pa.array(random.integers(0, keys, rows)))
     index.extend(0, hashes, ts, np.arange(rows))
     wanted = hash_column(pa.array(random.integers(0, keys, PROBERS))).view(np.int64)
     lives = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
 
     def in_step() -> tuple[np.ndarray, np.ndarray]:
-        pairs = _probe(index.heads, index.bitmap, index.chain, 0, 10, wanted, *lives)
-        found = _overlapping(pairs, index.facts, 0, 2, 0, np.empty(0, np.int64), wanted, *lives)
+        pairs = find_pairs(index.heads, index.bitmap, index.chain, 0, 10, wanted, *lives)
+        no_ends = np.empty(0, np.int64)
+        facts = pairs, index.tags, index.times, 0, 0
+        found = overlapping_pairs(*facts, END_NEVER, 0, no_ends, wanted, *lives)
         return found[0], found[1]
 
     def naive() -> tuple[np.ndarray, np.ndarray]:

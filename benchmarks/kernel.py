@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, MultiwayJoin, lay_out
+from watersmeet.kernel import TS, MultiwayJoin, hash_index, lay_out
 from watersmeet.kernel import slice as slice_module
 from watersmeet.kernel.store import TupleStore
 from watersmeet.query import (
@@ -40,9 +40,9 @@ from watersmeet.query import (
 ALIASES = ("a", "b", "c")
 WARM_UP = 5
 PARTS: tuple[tuple[Any, str, str], ...] = (
-    (slice_module, "_link", "linking new tuples"),
-    (slice_module, "_probe", "finding pairs of half a hash"),
-    (slice_module, "_overlapping", "reading the facts of pairs"),
+    (hash_index, "link_entries", "linking new tuples"),
+    (slice_module, "find_pairs", "finding pairs of half a hash"),
+    (slice_module, "overlapping_pairs", "reading the facts of pairs"),
     (TupleStore, "probe", "probing in all"),
     (TupleStore, "index", "indexing in all"),
     (TupleStore, "take", "fetching payload"),

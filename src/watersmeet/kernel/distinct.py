@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.chunks import PersistedChunk, WaitingRoom
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, same_values
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
-from watersmeet.kernel.slice import Longs
 
 _ABSENT = -(2**63)
 _TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until when it is present

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import DataError
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.kernel.slice import Longs
 from watersmeet.query.ring import Ending, Shape, Test
 
 MAX_PAIRS = 1 << 20  # of results and endings, looked at together

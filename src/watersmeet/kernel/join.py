@@ -22,13 +22,14 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.pieces import cells, in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
-from watersmeet.kernel.slice import Longs, ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.slice import ends_from_places, ends_from_ts, successors
 from watersmeet.kernel.step_counts import StepCounts
 from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.kernel.value_groups import Group, ValueGroups

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel.chunks import WaitingRoom
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.layout import PLACE, TS
-from watersmeet.kernel.slice import Longs
 from watersmeet.query import BEGINNING
 
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, hash_column
 from watersmeet.kernel.layout import TS, InputLayout
-from watersmeet.kernel.slice import Longs, Slice, ends_from_ts
+from watersmeet.kernel.slice import Slice, ends_from_ts
 from watersmeet.kernel.store import MAX_SLICES_PER_APPEND, Arrivals, Chunk, TupleStore
 from watersmeet.query import NEVER, UNBOUNDED
 from watersmeet.query.ring import END, Relation
@@ -98,9 +99,10 @@ class RelationStore(TupleStore):
                 return chunk.batch.schema.field(place).type
         return pa.null()
 
-    def _new_slice(self, capacity: int, first_row: int) -> Slice:
-        window = None if self.brings_ends else self.layout.window
-        return Slice(window, self.layout.classes, capacity, first_row)
+    def _new_slice(self, capacity: int, first_row: int, width: int, number: int) -> Slice:
+        if not self.brings_ends:
+            return super()._new_slice(capacity, first_row, width, number)
+        return Slice(None, self.layout.classes, capacity, first_row)
 
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         if not self.brings_ends:

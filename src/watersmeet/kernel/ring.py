@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.live_values import NOTHING_KNOWN, LiveValues
@@ -33,7 +34,6 @@ from watersmeet.kernel.ring_level import RingLevel
 from watersmeet.kernel.ring_paths import Node
 from watersmeet.kernel.ring_results import Found, Partials, emit, verified
 from watersmeet.kernel.ring_rows import RingCounts, RingRows
-from watersmeet.kernel.slice import Longs
 from watersmeet.kernel.store import Arrivals
 from watersmeet.query import BEGINNING, NEVER
 from watersmeet.query.ring import BEHIND, END, SINCE, Relation, Ring

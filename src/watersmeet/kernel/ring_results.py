@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.kernel.endings import EndingTable, Results
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, is_exact, same_values
 from watersmeet.kernel.layout import ANSWER_TS, TS
 from watersmeet.kernel.live_values import LiveValues
@@ -17,7 +18,6 @@ from watersmeet.kernel.relation_store import RelationStore
 from watersmeet.kernel.ring_level import RingLevel, behind_column
 from watersmeet.kernel.ring_paths import Path, Place
 from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows
-from watersmeet.kernel.slice import Longs
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.arrow_types import TIMESTAMP
 from watersmeet.query.ring import BEHIND, END, SINCE

@@ -28,11 +28,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.chunks import MERGE_ROWS, PersistedChunk
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.join import MultiwayJoin
 from watersmeet.kernel.layout import PLACE, TS, InputLayout
 from watersmeet.kernel.limit import Shed, StateLimit
-from watersmeet.kernel.slice import Longs, ends_from_ts, successors
+from watersmeet.kernel.slice import ends_from_ts, successors
 from watersmeet.kernel.store import Chunk
 from watersmeet.kernel.weighed_sample import chances, chances_of, priorities, with_chances
 from watersmeet.query import WindowKind

@@ -1,12 +1,8 @@
 """Tuples of one input within one stretch of time, indexed by key hash.
 
-An index chains its entries from `heads[hash & mask]`: the newest entry of the bucket, whose link leads to the
-one before it. A link and half of the entry's hash share one word, so that walking a chain touches little
-memory; the entry's facts (event time, and the other half with the row number) lie beside and are read only
-where the halves agree. A bitmap of a byte a tuple, small enough for a near cache, tells most keys that are
-not there without even looking at a head. Appending costs a constant per tuple; dropping a slice drops
-everything at once. An input of several attribute classes keeps its hashes beside, so that an index over any
-set of classes can be built when a probing sequence asks for it.
+Appending costs a constant per tuple; dropping a slice drops everything at once. An input of several attribute
+classes keeps its hashes beside, so that an index over any set of classes can be built when a probing sequence
+asks for it.
 """
 
 from __future__ import annotations
@@ -15,33 +11,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.kernel.hash_index import (
+    END_AFTER_SPAN,
+    END_NEVER,
+    END_OF_GROUP,
+    END_STORED,
+    HashIndex,
+    Longs,
+    find_pairs,
+    overlapping_pairs,
+)
 from watersmeet.kernel.hashing import Hashes, combine_hashes
 from watersmeet.query import NEVER, Window, WindowKind
 
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
 Classes = tuple[int, ...]
 
-# How the end of a tuple's life follows from its event time, for the compiled probe.
-_END_AFTER_SPAN, _END_OF_GROUP, _END_NEVER, _END_STORED = range(4)
 _END_RULES = {
-    WindowKind.RANGE: _END_AFTER_SPAN,
-    WindowKind.TUMBLE: _END_OF_GROUP,
-    WindowKind.UNBOUNDED: _END_NEVER,
-    WindowKind.ROWS: _END_STORED,
-    WindowKind.TUMBLE_ROWS: _END_STORED,
+    WindowKind.RANGE: END_AFTER_SPAN,
+    WindowKind.TUMBLE: END_OF_GROUP,
+    WindowKind.UNBOUNDED: END_NEVER,
+    WindowKind.ROWS: END_STORED,
+    WindowKind.TUMBLE_ROWS: END_STORED,
 }
 _NO_ENDS = np.empty(0, np.int64)
-
-_TS, _TAG = range(2)  # the facts of an index entry
-_HALF = 32  # a chain word: the upper half of the hash, and the link; a tag: the lower half, and the row
-_LOW_HALF = (1 << _HALF) - 1
-_BITS_PER_HEAD = 8  # of the bitmap
-_BLOCK = 1024  # tuples whose heads are fetched at once
+WORTH_TRIMMING = 256  # tuples
+_LIVE = 5 / 8  # of a slice: more than this is left as it is
 
 
 @dataclass(frozen=True)
@@ -64,114 +61,6 @@ def ends_from_ts(window: Window, ts: Longs) -> Longs:
             return (ts // window.size + 1) * window.size
         case _:
             return np.full(len(ts), NEVER)
-
-
-@numba.njit(cache=True)
-def _link(heads, bitmap, chain, start, hashes):  # type: ignore[no-untyped-def]
-    """Chains entries from `start` on; returns a number that means nothing, so that no fetch is left out."""
-    mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
-    fetched = np.int64(0)
-    for block in range(0, len(hashes), _BLOCK):
-        stop = min(block + _BLOCK, len(hashes))
-        for number in range(block, stop):
-            fetched += heads[hashes[number] & mask]
-        for number in range(block, stop):
-            hash_, place = hashes[number], start + number
-            bucket = hash_ & mask
-            chain[place] = ((hash_ >> _HALF) << _HALF) | (np.int64(heads[bucket]) & _LOW_HALF)
-            heads[bucket] = place
-            bit = hash_ & bit_mask
-            bitmap[bit >> 6] |= np.int64(1) << (bit & 63)
-    return fetched
-
-
-@numba.njit(cache=True)
-def _note(facts, start, hashes, ts, rows, first_row):  # type: ignore[no-untyped-def]
-    for number in range(len(hashes)):
-        facts[start + number, _TS] = ts[number]
-        facts[start + number, _TAG] = (hashes[number] << _HALF) | (rows[number] - first_row)
-
-
-@numba.njit(cache=True)
-def _probe(heads, bitmap, chain, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """Pairs (prober, place) whose hashes agree by half, for the probers whose life touches [low, high).
-
-    All probers walk their chains in step, one link a round: within a round no load waits for another and no
-    branch depends on one, so cache misses overlap. That is several times faster than chain after chain. What
-    is far is fetched in loops that do nothing else: the shorter a loop, the more of its misses are under way.
-    """
-    mask, bit_mask = len(heads) - 1, 64 * len(bitmap) - 1
-    probers = np.empty(len(wanted), np.int32)
-    places = np.empty(len(wanted), np.int32)
-    walking = 0
-    for prober in range(len(wanted)):
-        bit = wanted[prober] & bit_mask
-        is_set = (bitmap[bit >> 6] >> (bit & 63)) & 1
-        probers[walking] = prober
-        walking += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
-    for walker in range(walking):
-        places[walker] = heads[wanted[probers[walker]] & mask]
-    words = np.empty(walking, np.int64)
-    capacity = walking + 64
-    found_probers = np.empty(capacity, np.int32)
-    found_places = np.empty(capacity, np.int32)
-    count = 0
-    while walking:
-        if count + walking > capacity:
-            capacity = 2 * (count + walking)
-            found_probers = _grown(found_probers, count, capacity)
-            found_places = _grown(found_places, count, capacity)
-        for walker in range(walking):
-            words[walker] = chain[places[walker]]
-        still = 0
-        for walker in range(walking):
-            prober, place, word = probers[walker], places[walker], words[walker]
-            found_probers[count] = prober
-            found_places[count] = place
-            count += (word >> _HALF) == (wanted[prober] >> _HALF)
-            probers[still] = prober
-            places[still] = np.int32(word & _LOW_HALF)
-            still += places[still] >= 0
-        walking = still
-    return found_probers[:count], found_places[:count]
-
-
-@numba.njit(cache=True)
-def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
-    larger = np.empty(capacity, values.dtype)
-    larger[:count] = values[:count]
-    return larger
-
-
-@numba.njit(cache=True)
-def _overlapping(pairs, facts, first_row, rule, size, ends, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """Of the pairs found, those of one hash whose lives overlap: probers, places, rows, event times, ends."""
-    probers, places = pairs
-    found = np.empty((5, len(probers)), np.int64)
-    near = np.empty((len(probers), 2), np.int64)  # fetched first, as in `_probe`
-    for pair in range(len(probers)):
-        near[pair, _TS] = facts[places[pair], _TS]
-        near[pair, _TAG] = facts[places[pair], _TAG]
-    count = 0
-    for pair in range(len(probers)):
-        prober, place = probers[pair], places[pair]
-        begin, tag = near[pair, _TS], near[pair, _TAG]
-        if rule == _END_AFTER_SPAN:
-            end = begin + size + 1
-        elif rule == _END_OF_GROUP:
-            end = (begin // size + 1) * size
-        elif rule == _END_STORED:
-            end = ends[place]
-        else:
-            end = NEVER
-        found[0, count] = prober
-        found[1, count] = place
-        found[2, count] = first_row + (tag & _LOW_HALF)
-        found[3, count] = begin
-        found[4, count] = end
-        agrees = ((tag ^ (wanted[prober] << _HALF)) >> _HALF) == 0
-        count += agrees & (begin < min_end[prober]) & (max_ts[prober] < end)
-    return found[:, :count]
 
 
 class _Column:
@@ -201,69 +90,34 @@ class _Column:
         return int(self.values[:count].nbytes)
 
 
-class _Index:
-    """Chained entries over the hashes of one set of classes, in one piece of memory."""
-
-    __slots__ = ("_memory", "bitmap", "chain", "facts", "first_row", "heads")
-
-    def __init__(self, capacity: int, first_row: int) -> None:
-        self.first_row = first_row
-        self._allocate(capacity)
-
-    def extend(self, start: int, hashes: Hashes, ts: Longs, rows: Longs) -> None:
-        stop = start + len(ts)
-        if stop > len(self.chain):
-            chain, facts = self.chain[:start], self.facts[:start]
-            self._allocate(max(stop, 2 * len(self.chain)))
-            self.facts[:start] = facts
-            self._link(0, (chain & ~_LOW_HALF) | ((facts[:, _TAG] >> _HALF) & _LOW_HALF))
-        new = hashes.view(np.int64)
-        _note(self.facts, start, new, ts, rows, self.first_row)
-        self._link(start, new)
-
-    def _link(self, start: int, hashes: Longs) -> None:
-        _link(self.heads, self.bitmap, self.chain, start, hashes)
-
-    def _allocate(self, capacity: int) -> None:
-        """All parts in one array: NumPy asks for large pages where it is worth them."""
-        heads = 1 << max(4, (capacity - 1).bit_length())
-        sizes = (2 * capacity, capacity, heads // 2, heads * _BITS_PER_HEAD // 64)
-        self._memory: Longs = np.empty(sum(sizes), np.int64)
-        facts, self.chain, words, self.bitmap = np.split(self._memory, np.cumsum(sizes)[:-1])
-        self.facts: Longs = facts.reshape(capacity, 2)
-        self.heads: Ints = words.view(np.int32)
-        self.heads[:] = -1
-        self.bitmap[:] = 0
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._memory.nbytes)
-
-    def used(self, count: int) -> int:
-        """Bytes of the first `count` entries; room to grow into is not memory before something is in it."""
-        parts = (self.heads, self.bitmap, self.chain[:count], self.facts[:count])
-        return sum(int(part.nbytes) for part in parts)
-
-
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
 
-    def __init__(self, window: Window | None, classes: Classes, capacity: int, first_row: int = 0) -> None:
-        """Without a window, tuples bring their ends."""
+    def __init__(
+        self,
+        window: Window | None,
+        classes: Classes,
+        capacity: int,
+        first_row: int = 0,
+        base: int | None = None,
+    ) -> None:
+        """Without a window, tuples bring their ends; `base` is as in `HashIndex`."""
         self.window = window
         self._first_row = first_row
+        self._base = base
         self.count = 0
         self.low_ts = NEVER  # the least event time held
         self.high_end = -NEVER  # the largest end held
         self.last_place = -1
+        self._looked_at = -NEVER  # the watermark when it was last seen how much of it is over
         self._capacity = capacity = max(capacity, 16)
         counts_rows = window is not None and window.counts_rows
         self._places = _Column(np.int64, capacity) if counts_rows else None
         self._ends = _Column(np.int64, capacity) if counts_rows or window is None else None
         self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
-        self._indexes: dict[Classes, _Index] = {}
+        self._indexes: dict[Classes, HashIndex] = {}
         if len(classes) == 1:
-            self._indexes[classes] = _Index(capacity, first_row)
+            self._indexes[classes] = HashIndex(capacity, first_row, base)
 
     def append(
         self, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes], ends: Longs, places: Longs | None
@@ -298,18 +152,57 @@ class Slice:
         """Every match by hash and life; `carry` names the classes whose hashes come back."""
         index = self._index(classes)
         sought = wanted.view(np.int64)
-        pairs = _probe(
+        pairs = find_pairs(
             index.heads, index.bitmap, index.chain, self.low_ts, self.high_end, sought, max_ts, min_end
         )
         ends = self._ends.values if self._ends is not None else _NO_ENDS
-        rule, size = _END_STORED, 0
+        rule, size = END_STORED, 0
         if self.window is not None:
             rule, size = _END_RULES[self.window.kind], self.window.size
-        probers, places, rows, ts, found_ends = _overlapping(
-            pairs, index.facts, self._first_row, rule, size, ends, sought, max_ts, min_end
+        probers, places, rows, ts, found_ends = overlapping_pairs(
+            pairs,
+            index.tags,
+            index.times,
+            self._first_row,
+            self._base or 0,
+            rule,
+            size,
+            ends,
+            sought,
+            max_ts,
+            min_end,
         )
         hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
         return Matches(probers, rows, ts, found_ends, hashes)
+
+    def trimmed(self, watermark: int) -> Slice:
+        """The slice without the tuples whose lives are over, once they are half of it; else the slice itself.
+
+        Half of the time that is left must have passed since the last look, so looks are few and a tuple is
+        indexed anew once or twice.
+        """
+        if self.window is None or self.window.kind is not WindowKind.RANGE or self.count < WORTH_TRIMMING:
+            return self
+        since = max(self.low_ts + self.window.size + 1, self._looked_at)
+        if watermark - since < self.high_end - watermark:
+            return self
+        self._looked_at = watermark
+        hashes, ts, rows = self._entries()
+        ends = ends_from_ts(self.window, ts)
+        live = np.flatnonzero(ends > watermark)
+        if not 0 < len(live) <= _LIVE * self.count:  # its owner drops what is over as a whole
+            return self
+        rest = Slice(self.window, tuple(hashes), len(live), self._first_row, self._base)
+        rest.append(ts[live], rows[live], {cls: own[live] for cls, own in hashes.items()}, ends[live], None)
+        return rest
+
+    def _entries(self) -> tuple[dict[int, Hashes], Longs, Longs]:
+        """The hashes of each class, the event times and the row numbers of all tuples."""
+        if self._beside is not None:
+            return self._beside.entries(self.count)
+        ((classes, index),) = self._indexes.items()
+        hashes, ts, rows = index.entries(self.count)
+        return {classes[0]: hashes}, ts, rows
 
     def keep_indexes(self, used: set[Classes]) -> None:
         """Drops the indexes of class sets that no probe uses any more."""
@@ -327,11 +220,12 @@ class Slice:
         beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
         return sum(part.used(self.count) for part in (*beside, *self._indexes.values()))
 
-    def _index(self, classes: Classes) -> _Index:
+    def _index(self, classes: Classes) -> HashIndex:
         index = self._indexes.get(classes)
         if index is None:
             assert self._beside is not None
-            index = self._indexes[classes] = _Index(max(self._capacity, self.count), self._first_row)
+            capacity = max(self._capacity, self.count)
+            index = self._indexes[classes] = HashIndex(capacity, self._first_row, self._base)
             index.extend(0, *self._beside.columns(classes, self.count))
         return index
 
@@ -357,6 +251,10 @@ class _Beside:
 
     def hashes(self, cls: int, places: Longs) -> Hashes:
         return self._hashes[cls].values[places]
+
+    def entries(self, count: int) -> tuple[dict[int, Hashes], Longs, Longs]:
+        hashes = {cls: column.values[:count] for cls, column in self._hashes.items()}
+        return hashes, self._ts.values[:count], self._rows.values[:count]
 
     @property
     def nbytes(self) -> int:

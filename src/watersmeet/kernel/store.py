@@ -18,10 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.chunks import mergeable
+from watersmeet.kernel.hash_index import SHORT_SPAN, Longs
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
-from watersmeet.kernel.slice import Classes, Longs, Matches, Slice, ends_from_ts
+from watersmeet.kernel.slice import Classes, Matches, Slice, ends_from_ts
 from watersmeet.kernel.weighed_sample import chances_of
 from watersmeet.query import NEVER, WindowKind
 
@@ -180,6 +181,7 @@ class TupleStore:
         """
         for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
             del self._slices[key]
+        self._slices = {key: piece.trimmed(watermark) for key, piece in self._slices.items()}
         kept = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
         self.chunks = [self._trimmed(chunk, min(watermark, pending_from)) for chunk in kept]
 
@@ -258,11 +260,14 @@ class TupleStore:
         if piece is None:
             expected = max((other.count for other in self._slices.values()), default=0)
             capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
-            piece = self._slices[key] = self._new_slice(capacity, first_row)
+            piece = self._slices[key] = self._new_slice(capacity, first_row, width, number)
         piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places)
 
-    def _new_slice(self, capacity: int, first_row: int) -> Slice:
-        return Slice(self.layout.window, self.layout.classes, capacity, first_row)
+    def _new_slice(self, capacity: int, first_row: int, width: int, number: int) -> Slice:
+        """An empty slice; `width` and `number` are those of `_slice_numbers`."""
+        is_of_time = not self.layout.window.counts_rows and 0 < width <= SHORT_SPAN
+        base = width * number if is_of_time else None
+        return Slice(self.layout.window, self.layout.classes, capacity, first_row, base)
 
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         """Which slice each tuple belongs to, as (width of the slices, their numbers)."""

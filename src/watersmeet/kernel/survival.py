@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.layout import InputLayout
-from watersmeet.kernel.slice import Longs, ends_from_ts
+from watersmeet.kernel.slice import ends_from_ts
 from watersmeet.kernel.store import Arrivals
 from watersmeet.query import BEGINNING, Window, WindowKind
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, find_values
 from watersmeet.kernel.probing import DECAY, Classes, Probe, ProbingOrder
-from watersmeet.kernel.slice import Longs
 from watersmeet.kernel.store import Arrivals
 
 VALUES_KEPT = 16  # of one head and class
