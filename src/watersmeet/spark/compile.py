@@ -1,9 +1,10 @@
 """A query becomes one streaming DataFrame.
 
-    sources -> project -> pack -> exchange -> (rank -> exchange) -> join -> unpack -> residual, SELECT
+    inputs -> exchange -> (rank -> exchange) -> join -> residual, SELECT
 
-Everything up to `project` and from `unpack` on is Spark SQL; between them only chunks travel. Nothing here
-touches data: it builds the plan that Spark runs.
+How inputs come to the exchange is for `inputs.py` to say, how answers leave the join for `answers.py`.
+Between them only chunks travel, and the rest is Spark SQL. Nothing here touches data: it builds the plan that
+Spark runs.
 """
 
 from __future__ import annotations

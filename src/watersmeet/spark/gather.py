@@ -13,6 +13,7 @@ from watersmeet.kernel import TS
 from watersmeet.spark.wire import UNKNOWN
 
 NOW = "__now"  # the batch's own time, where some stream is declared with idle_after
+NOW_SQL = "unix_micros(current_timestamp())"
 CHUNK_ROWS = 1 << 20  # a task sends what it has gathered when it reaches this many rows
 CHUNK_BYTES = 64 << 20  # or this many bytes
 

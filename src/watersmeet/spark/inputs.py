@@ -13,24 +13,21 @@ from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import KEEP, TS, Grid, InputLayout, StateLimit
 from watersmeet.query import Expr, Input, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.frugal import frugally
-from watersmeet.spark.gather import CHUNK_BYTES, NOW
+from watersmeet.spark.gather import CHUNK_BYTES, NOW, NOW_SQL
 from watersmeet.spark.hot_keys import HotKeys
 from watersmeet.spark.late_columns import wide_columns
 from watersmeet.spark.pack import Pack, PackEnd
-from watersmeet.spark.parquet_files import INPUT, PATH, FileInput, PackFiles
+from watersmeet.spark.parquet_files import PATH, FileInput, PackFiles, number_files
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.sources import event_microseconds
 from watersmeet.spark.wire import NAMED, UNKNOWN, WIRE_SCHEMA
 
 READING_BUCKETS = 4  # every bucket reads every file, so this pays while there are few
-
-_NOW = "unix_micros(current_timestamp())"
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class Inputs:
             "bucket": f"explode(array({', '.join(map(str, self.labels))}))",
             "input": f"{number}",
             "rows": f"{NAMED}L",
-            "now_us": _NOW if self._tells_time else f"{UNKNOWN}L",
+            "now_us": NOW_SQL if self._tells_time else f"{UNKNOWN}L",
             "max_ts": f"{UNKNOWN}L",
             "chunk": f"CAST({PATH} AS BINARY)",
         }
@@ -120,13 +117,10 @@ class Inputs:
         return self.files[item.stream.name].selectExpr(*texts)
 
     def _packed_files(self, group: list[tuple[int, Input, InputLayout]]) -> DataFrame:
-        packs, frames = {}, []
-        for number, item, layout in group:
-            packs[number] = self._file_input(number, item, layout)
-            frame = self.files[item.stream.name].withColumn(INPUT, F.lit(number))
-            frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
-        united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
-        return united.mapInArrow(frugally(PackFiles(packs), self.limit), WIRE_SCHEMA)
+        packs = {number: self._file_input(number, item, layout) for number, item, layout in group}
+        named = [(number, self.files[item.stream.name]) for number, item, _ in group]
+        rows = number_files(named, self.partitions, tells_time=self._tells_time)
+        return rows.mapInArrow(frugally(PackFiles(packs), self.limit), WIRE_SCHEMA)
 
     def _file_input(self, number: int, item: Input, layout: InputLayout) -> FileInput[Pack]:
         columns = self._file_columns(item, layout)
@@ -185,7 +179,7 @@ class Inputs:
             selected[KEEP] = keep
             columns += (KEEP,) if layout.window.counts_rows else ()
         if self._tells_time:
-            selected[NOW] = _NOW
+            selected[NOW] = NOW_SQL
         return source.selectExpr(*(f"{text} AS {quote_name(n)}" for n, text in selected.items())), columns
 
     @property

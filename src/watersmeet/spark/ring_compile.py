@@ -19,9 +19,9 @@ from watersmeet.kernel import KEEP, TS, Patience
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Feed, Ring
-from watersmeet.spark.gather import NOW
+from watersmeet.spark.gather import NOW, NOW_SQL
 from watersmeet.spark.labels import bucket_labels
-from watersmeet.spark.parquet_files import INPUT, FileInput, PackFiles
+from watersmeet.spark.parquet_files import FileInput, PackFiles, number_files
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
 from watersmeet.spark.ring_metrics import ring_observed
@@ -32,7 +32,6 @@ from watersmeet.spark.ring_wire import ANSWERS, RING_SCHEMA
 from watersmeet.spark.sources import event_microseconds
 
 RING_FORMAT = 1  # raised when state written by an older version can no longer be read
-_NOW = "unix_micros(current_timestamp())"
 
 
 @dataclass(frozen=True)
@@ -128,12 +127,12 @@ class RingCompiler:
             frame = frame.alias(item.name).withColumn(KEEP, F.expr(item.keep))
             selected.append(KEEP)
         if self._tells_time:
-            selected.append(f"{_NOW} AS {NOW}")
+            selected.append(f"{NOW_SQL} AS {NOW}")
         pack = RingPack(item.name, item.feeds, labels, item.columns, tuple(given.values()), self._told)
         return frame.alias(item.stream.name).selectExpr(*selected).mapInArrow(pack, RING_SCHEMA)
 
     def _packed_files(self, direct: list[RingInput], labels: tuple[int, ...]) -> DataFrame:
-        packs, frames = {}, []
+        packs, named = {}, []
         for number, item in enumerate(direct):
             time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}
             assert time is not None
@@ -146,10 +145,9 @@ class RingCompiler:
             )
             pack = RingPack(item.name, item.feeds, labels, item.columns, item.columns, self._told)
             packs[number] = FileInput(pack, columns)
-            frame = item.files.withColumn(INPUT, F.lit(number))
-            frames.append(frame.withColumn(NOW, F.expr(_NOW)) if self._tells_time else frame)
-        united = reduce(DataFrame.unionAll, frames).coalesce(self.partitions)
-        return united.mapInArrow(PackFiles(packs), RING_SCHEMA)
+            named.append((number, item.files))
+        rows = number_files(named, self.partitions, tells_time=self._tells_time)
+        return rows.mapInArrow(PackFiles(packs), RING_SCHEMA)
 
     @property
     def _told(self) -> frozenset[str]:
