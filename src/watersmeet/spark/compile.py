@@ -21,6 +21,7 @@ from watersmeet.kernel import (
     ANSWER_END,
     ANSWER_TS,
     TICK,
+    BucketPlan,
     Grid,
     Shed,
     StateLimit,
@@ -35,7 +36,7 @@ from watersmeet.spark.cascade import cascade
 from watersmeet.spark.distinct_aggregates import without_distinct
 from watersmeet.spark.distinct_stage import LEFT_OUT, VALUES_SCHEMA, DistinctStage, PackValues
 from watersmeet.spark.frugal import frugally
-from watersmeet.spark.hot_keys import plan_hot_keys
+from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.inputs import Inputs
 from watersmeet.spark.labels import bucket_labels
 from watersmeet.spark.metrics import CHUNK, observed
@@ -94,18 +95,8 @@ class Compiler:
         ranked = query.joins_delayed
         rank_labels = bucket_labels(self.plan.partitions)[:1]
         whole = Grid((1,) * len(grid.shares))  # one bucket: places are counted over a whole stream
-        inputs = Inputs(
-            query,
-            bucket.layout.inputs,
-            self.sources,
-            self.files,
-            self.control,
-            whole if ranked else grid,
-            rank_labels if ranked else labels,
-            self.plan.partitions,
-            hot,
-            self.limit,
-        )
+        first = (whole, rank_labels) if ranked else (grid, labels)
+        inputs = self._inputs(bucket, *first, hot)
         schema = self._answer_schema(payload)
         rows = AnswerRows.of(schema)
         stage = StagePlan(
@@ -136,6 +127,21 @@ class Compiler:
             return rows.select(out)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
         return out.select(CHUNK).mapInArrow(frugally(unpack, self.limit), schema)
+
+    def _inputs(self, bucket: BucketPlan, grid: Grid, labels: tuple[int, ...], hot: HotKeys | None) -> Inputs:
+        """The way to the first stage, of which these are the buckets."""
+        return Inputs(
+            self.query,
+            bucket.layout.inputs,
+            self.sources,
+            self.files,
+            self.control,
+            grid,
+            labels,
+            self.plan.partitions,
+            hot,
+            self.limit,
+        )
 
     @property
     def _part(self) -> StateLimit | None:
