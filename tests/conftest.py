@@ -1,8 +1,9 @@
-"""Shared by all tests: the --long switch, and what follows it: hypothesis profiles and further variants."""
+"""Shared by all tests: the --long switch and what follows it (hypothesis profiles, variants), no Java."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,3 +40,10 @@ def long_mode(request: pytest.FixtureRequest) -> bool:
 def examples(long_mode: bool) -> Callable[[int], settings]:
     """Settings for a property test of this many examples, twenty times as many in long mode."""
     return lambda count: settings(max_examples=count * (20 if long_mode else 1))
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may start a JVM, and relative paths are of this test alone."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    monkeypatch.chdir(tmp_path)

@@ -28,11 +28,7 @@ STREAMS = "".join(
 SELECT = "SELECT a.dest FROM s1 [RANGE 10 MINUTES] AS a, s2 [RANGE 10 MINUTES] AS b WHERE a.dest = b.dest;\n"
 
 
-@pytest.fixture(autouse=True)
-def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may start a JVM."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_java")
 
 
 @pytest.fixture

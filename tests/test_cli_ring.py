@@ -19,12 +19,7 @@ from watersmeet.registry.tails import Tails
 from watersmeet.serve.make_ring import Asked, draft_ring
 from watersmeet.serve.server import Server
 
-
-@pytest.fixture(autouse=True)
-def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may start a JVM."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_java")
 
 
 @pytest.fixture

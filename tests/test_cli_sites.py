@@ -14,11 +14,7 @@ EXAMPLE = ROOT / "examples" / "papers" / "pmjoin-example-1.sql"
 GOLDEN = Path(__file__).parent / "plan" / "golden" / "sites-pmjoin-example-1.txt"
 
 
-@pytest.fixture(autouse=True)
-def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may start a JVM."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_java")
 
 
 def pipeline(folder: Path, *sites: str) -> Path:

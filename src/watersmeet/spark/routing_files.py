@@ -15,6 +15,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import NO_HOT_VALUES, HotTable
@@ -43,15 +44,13 @@ class RoutingFiles:
 
     def write(self, batch: int, table: HotTable) -> None:
         """Puts the table of a batch in place whole, or not at all, and removes what is long over."""
-        draft = self.folder / f".{secrets.token_hex(8)}.tmp"  # of this attempt: there may be another
-        write_whole(self._path(batch), json.dumps(table.to_json()), draft)
+        self._write(self._path(batch), table.to_json())
         for number in [number for number in self._numbers() if number < batch][: -1 - KEPT]:
             self._path(number).unlink(missing_ok=True)
 
     def put_back(self, batch: int, table: HotTable, run: str) -> None:
         """Puts a table in place that was not there when this run of the query looked for it."""
-        draft = self.folder / f".{secrets.token_hex(8)}.tmp"
-        write_whole(self.folder / PUT_BACK, json.dumps([batch, run]), draft)
+        self._write(self.folder / PUT_BACK, [batch, run])
         self.write(batch, table)
 
     def was_put_back(self, batch: int, run: str) -> bool:
@@ -64,6 +63,10 @@ class RoutingFiles:
     def forget(self, batch: int) -> None:
         """Removes a file that an attempt at the batch before has left, and that is not to be."""
         self._path(batch).unlink(missing_ok=True)
+
+    def _write(self, path: Path, content: Any) -> None:
+        draft = self.folder / f".{secrets.token_hex(8)}.tmp"  # of this attempt: there may be another
+        write_whole(path, json.dumps(content), draft)
 
     def _numbers(self) -> list[int]:
         try:
