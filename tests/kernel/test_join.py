@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from tests.kernel.feeding import chunk, feed, output_rows
 from tests.strategies import cases
@@ -22,6 +23,7 @@ from watersmeet.kernel import (
     MultiwayJoin,
     PersistedChunk,
     RankBucket,
+    combinations,
     hashing,
     lay_out,
     plan_bucket,
@@ -79,7 +81,7 @@ def test_a_delayed_query_answers_up_to_the_watermark(examples: Examples) -> None
 def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one bit of hash everything collides; only the verification tells keys apart."""
     monkeypatch.setattr(join_module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
-    monkeypatch.setattr(join_module, "is_exact", lambda type_: False)
+    monkeypatch.setattr(combinations, "is_exact", lambda type_: False)
 
     @given(cases(kinds=("plain",), min_inputs=2))
     @examples(60)
@@ -109,6 +111,29 @@ def test_a_bucket_restored_after_every_step_goes_on_as_before(examples: Examples
     holds()
 
 
+def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) -> None:
+    @given(cases(kinds=("plain",)), st.lists(st.integers(0, 3), min_size=8, max_size=8))
+    @examples(150)
+    def holds(case: Case, turns: list[int]) -> None:
+        query, batches = case
+        plan, bucket, answers, log = plan_bucket(query), Bucket(query), [], Log()
+        assume(plan.can_catch_up)
+        workers: dict[int, JoinBucket] = {}
+        for step, batch in enumerate([*batches, None]):
+            worker = turns[step % len(turns)]
+            if log.snapshot and worker in workers:
+                workers[worker].catch_up(plan, log.snapshot, log.chunks.values())
+            elif log.snapshot:
+                workers[worker] = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
+            bucket.joins = workers.setdefault(worker, bucket.joins)
+            answers += feed(bucket, batch, flush=batch is None)
+            log.follow(bucket.joins)
+        expected = oracle.run(query, batches, flush=True)
+        assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+
+    holds()
+
+
 class Log:
     """A state store as the kernel sees one: it learns only what changed."""
 
@@ -132,11 +157,32 @@ def three_way(window: str) -> Query:
     return bind_query(f"SELECT s1.v, s2.v, s3.v FROM {froms} WHERE s1.k = s2.k AND s2.k = s3.k", STREAMS)
 
 
-def steady(query: Query, bucket: Bucket, steps: int, rows: int = 5) -> None:
+def steady(query: Query, bucket: Bucket, steps: int, rows: int = 5, since: int = 0) -> None:
     """Feeds every stream some tuples an instant apart, a batch per ten instants."""
-    for step in range(steps):
+    for step in range(since, since + steps):
         tuples = [Tuple(10 * step + n, {"k": 10 * step + n, "j": 0, "v": n}) for n in range(rows)]
         feed(bucket, {stream.name: tuples for stream in query.streams})
+
+
+def test_catching_up_indexes_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, log = three_way("[RANGE 100 US]"), Log()
+    plan, bucket = plan_bucket(query), Bucket(query)
+    steady(query, bucket, 20)
+    log.follow(bucket.joins)
+    behind = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
+    steady(query, bucket, 4, since=20)  # now tuples of before and after share chunks, and some are gone
+    log.follow(bucket.joins)
+    hashed: list[int] = []
+
+    def counted(column: pa.Array) -> hashing.Hashes:
+        hashed.append(len(column))
+        return hashing.hash_column(column)
+
+    monkeypatch.setattr(join_module, "hash_column", counted)
+    behind.catch_up(plan, log.snapshot, log.chunks.values())
+    assert sum(hashed) == 3 * 4 * 5
+    assert behind.join.snapshot() == bucket.joins.join.snapshot()
+    assert behind.persisted() == bucket.joins.persisted()
 
 
 def test_state_stays_bounded_while_a_window_slides() -> None:

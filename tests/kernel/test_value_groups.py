@@ -75,7 +75,7 @@ def test_values_with_like_rates_are_not_split() -> None:
 def join_arrivals(join: MultiwayJoin):  # type: ignore[no-untyped-def]
     """The tuples of a batch as they reach a join."""
     batch = draw(np.random.default_rng(9), OPPOSITE["a"], BATCHES)
-    return join._keep("a", batch, None)
+    return join._arrivals("a", join._keep("a", batch, None))
 
 
 def test_answers_are_the_oracles_whatever_is_split(

@@ -46,6 +46,17 @@ class BucketPlan:
     def is_ranked(self) -> bool:
         return any(item.window.counts_rows for item in self.layout.inputs)
 
+    @property
+    def can_catch_up(self) -> bool:
+        """Whether a bucket can become a later one by what that one has more."""
+        return self.limit is None and not self.is_ranked
+
+    def held_answers(self) -> HeldAnswers | None:
+        """An empty room for answers that wait, if they do."""
+        if self.emit_every_us is not None:
+            return AnswerSampler(HELD, self.emit_every_us)
+        return AnswerDelay(HELD) if self.delays_answers else None
+
 
 def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
     """What the buckets of a query must know; `limit` is of one bucket."""
@@ -69,12 +80,8 @@ class JoinBucket:
         self.waiting_bytes = 0  # this bucket's part of what waits for the watermark in the rank stage
         self._is_between_batches = True
         self.watermark = Watermark(plan.patience)
-        self.held: HeldAnswers | None = None
+        self.held = plan.held_answers()
         self.hot: dict[str, Any] = {}  # in the first bucket: what it knows of hot values, fit for JSON
-        if plan.emit_every_us is not None:
-            self.held = AnswerSampler(HELD, plan.emit_every_us)
-        elif plan.delays_answers:
-            self.held = AnswerDelay(HELD)
 
     def step(
         self,
@@ -132,6 +139,8 @@ class JoinBucket:
             "watermark": self.watermark.snapshot(),
             "next_chunk": dict(join.next_chunk),
             "newest_place": dict(join.newest_place),
+            "next_row": dict(join.next_row),
+            "starts": dict(join.starts),
             "next_held": self.held.room.next_number if self.held else 0,
             **({"survival": self.limited.survival.snapshot()} if self.limited else {}),
             "hot": self.hot,
@@ -142,21 +151,32 @@ class JoinBucket:
         cls, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
     ) -> JoinBucket:
         """The bucket as it stood when this was persisted."""
-        bucket, everything = cls(plan), list(chunks)
-        bucket.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
-        bucket.hot = dict(snapshot.get("hot", {}))
-        numbers = Snapshot(bucket.watermark.now, snapshot["next_chunk"], snapshot["newest_place"])
-        own = [chunk for chunk in everything if chunk.section != HELD]
-        bucket.join = MultiwayJoin.restore(plan.layout, numbers, own, plan.initial_order)
+        bucket = cls(plan)
+        bucket.catch_up(plan, snapshot, chunks)
         if plan.limit is not None:
             bucket.limited = LimitedJoin(bucket.join, plan.limit, snapshot.get("survival"))
-        if bucket.held is not None:
-            bucket.held.watermark = bucket.watermark.now
-            for chunk in sorted(everything, key=lambda chunk: chunk.number):
-                if chunk.section == HELD:
-                    bucket.held.room.add(chunk.batch, chunk.number)
-            bucket.held.room.next_number = snapshot["next_held"]
         return bucket
+
+    def catch_up(
+        self, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
+    ) -> None:
+        """Becomes the bucket that was persisted so, of which this one is an earlier state.
+
+        Unless it is new, its plan must say that it can.
+        """
+        everything = sorted(chunks, key=lambda chunk: chunk.number)
+        self.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        self.hot = dict(snapshot["hot"])
+        numbers = (snapshot[name] for name in ("next_chunk", "newest_place", "next_row", "starts"))
+        own = [chunk for chunk in everything if chunk.section != HELD]
+        self.join.catch_up(Snapshot(self.watermark.now, *numbers), own)
+        self.held = plan.held_answers()
+        if self.held is not None:
+            self.held.watermark = self.watermark.now
+            for chunk in everything:
+                if chunk.section == HELD:
+                    self.held.room.add(chunk.batch, chunk.number)
+            self.held.room.next_number = snapshot["next_held"]
 
     @property
     def state_rows(self) -> int:

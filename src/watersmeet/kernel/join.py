@@ -22,16 +22,17 @@ import pyarrow as pa
 
 from watersmeet.errors import DataError
 from watersmeet.kernel.chunks import PersistedChunk
+from watersmeet.kernel.combinations import Partials, answers, missed_beside, verified
 from watersmeet.kernel.hash_index import Longs
-from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column, is_exact, same_values
+from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.late_payload import Fetch
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, PLACE, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.pieces import cells, in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import ends_from_places, ends_from_ts, successors
 from watersmeet.kernel.step_counts import StepCounts
-from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
+from watersmeet.kernel.store import Arrivals, Chunk, TupleStore, concat_arrivals
 from watersmeet.kernel.value_groups import Group, ValueGroups
 from watersmeet.query import BEGINNING, NEVER
 
@@ -47,16 +48,8 @@ class Snapshot:
     watermark: int = BEGINNING
     next_chunk: Mapping[str, int] = field(default_factory=dict)
     newest_place: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Partials:
-    """Partial combinations: a row of each bound input, their lives' overlap, hashes of bound classes."""
-
-    rows: dict[str, Longs]
-    max_ts: Longs
-    min_end: Longs
-    hashes: dict[int, Hashes]
+    next_row: Mapping[str, int] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # first rows, by chunk number
 
 
 class MultiwayJoin:
@@ -102,8 +95,8 @@ class MultiwayJoin:
             found = self._with_payload(found, max(watermark, self.watermark), fetch)
         for complete in found:
             self.counts.answers += len(complete.max_ts)
-            self.counts.missed += self._missed_beside(complete)
-            yield self._answers(complete)
+            self.counts.missed += missed_beside(self.stores, complete)
+            yield answers(self.stores, complete)
         self.watermark = max(watermark, self.watermark)
         self._expire()
         self._drop_unused_indexes()
@@ -114,6 +107,8 @@ class MultiwayJoin:
             self.watermark,
             {alias: store.next_chunk for alias, store in self.stores.items()},
             {alias: store.newest_place for alias, store in self.stores.items() if store.newest_place >= 0},
+            {alias: store.next_row for alias, store in self.stores.items()},
+            {alias: {str(c.number): c.start for c in store.chunks} for alias, store in self.stores.items()},
         )
 
     def persisted(self) -> list[PersistedChunk]:
@@ -134,14 +129,36 @@ class MultiwayJoin:
     ) -> MultiwayJoin:
         """The join as it stood when these chunks were persisted."""
         join = cls(layout, initial_order)
-        join.watermark = snapshot.watermark
-        for alias, newest in snapshot.newest_place.items():
-            join.stores[alias].newest_place = newest
-        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            join._settle_restored(chunk.section, join._keep(chunk.section, chunk.batch, chunk.number))
-        for alias, number in snapshot.next_chunk.items():
-            join.stores[alias].next_chunk = number
+        join.catch_up(snapshot, chunks)
         return join
+
+    def catch_up(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> None:
+        """Becomes the join that was persisted so, of which this one is an earlier state.
+
+        A row has the same number in both, whatever chunk it is in by now, so what is known here needs no
+        index again. ROWS windows have no way back: ends that were decided meanwhile are not in the chunks.
+        """
+        self.watermark = snapshot.watermark
+        held: dict[str, list[PersistedChunk]] = {alias: [] for alias in self.stores}
+        for one in chunks:
+            held[one.section].append(one)
+        for alias, store in self.stores.items():
+            store.newest_place = snapshot.newest_place.get(alias, -1)
+            waiting, self._pending[alias] = self._pending[alias], []
+            for arrivals in waiting:
+                self._settle_restored(alias, arrivals)
+            starts, known = snapshot.starts[alias], store.next_row
+            before = {chunk.number: chunk for chunk in store.chunks}
+            store.chunks = []
+            for one in sorted(held[alias], key=lambda one: starts[str(one.number)]):
+                if one.number in before:
+                    store.chunks.append(before[one.number])
+                    continue
+                chunk = self._keep(alias, one.batch, one.number, starts[str(one.number)])
+                if chunk.stop > known:
+                    self._settle_restored(alias, self._arrivals(alias, chunk, known))
+            store.next_row, store.next_chunk = snapshot.next_row[alias], snapshot.next_chunk[alias]
+            store.forget_slices(self.watermark)
 
     @property
     def live_rows(self) -> int:
@@ -168,7 +185,8 @@ class MultiwayJoin:
         self.stores[alias].newest_place = newest
         self._pending[alias] = []
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            self._settle_restored(alias, self._keep(alias, chunk.batch, chunk.number))
+            kept = self._keep(alias, chunk.batch, chunk.number)
+            self._settle_restored(alias, self._arrivals(alias, kept))
         self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
 
     @property
@@ -189,19 +207,32 @@ class MultiwayJoin:
             batch = batch.filter(pa.array(accepted))
         if not batch.num_rows:
             return None
-        arrivals = self._keep(alias, in_time_order(batch, layout.window.duration_us), None)
+        chunk = self._keep(alias, in_time_order(batch, layout.window.duration_us))
+        arrivals = self._arrivals(alias, chunk)
         if layout.window.counts_rows and arrivals.places is not None:
             ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
             # Among many tuples of one instant some leave the moment they enter: they never live.
             arrivals = replace(arrivals, ends=ends).pick(arrivals.ts < ends)
         return arrivals
 
-    def _keep(self, alias: str, batch: pa.RecordBatch, number: int | None) -> Arrivals:
-        store, layout = self.stores[alias], self.layout.of(alias)
+    def _keep(
+        self, alias: str, batch: pa.RecordBatch, number: int | None = None, start: int | None = None
+    ) -> Chunk:
+        """Keeps a batch as a chunk, not yet visible; the numbers are given when it is read back."""
+        ts, places = np.asarray(batch.column(TS)), None
+        if self.layout.of(alias).window.counts_rows:
+            places = np.asarray(batch.column(PLACE))
+        return self.stores[alias].add_chunk(
+            batch, ts, -1 if places is None else int(places.max()), number, start
+        )
+
+    def _arrivals(self, alias: str, chunk: Chunk, since: int = 0) -> Arrivals:
+        """The rows of a chunk from number `since` on."""
+        layout, start = self.layout.of(alias), max(since, chunk.start)
+        batch = chunk.batch.slice(start - chunk.start)
         ts = np.array(batch.column(TS), np.int64)
         places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
-        chunk = store.add_chunk(batch, ts, -1 if places is None else int(places.max()), number)
-        rows = np.arange(chunk.start, chunk.stop, dtype=np.int64)
+        rows = np.arange(start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
         return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
 
@@ -229,7 +260,7 @@ class MultiwayJoin:
             self._pending[alias] = [] if due.all() else [everything.pick(~due)]
         return ready
 
-    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[_Partials]:
+    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[Partials]:
         """All complete combinations of a batch, head by head."""
         durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
         for cell in cells(ready, min(durations, default=None)):
@@ -240,13 +271,13 @@ class MultiwayJoin:
                     if len(self.stores) > 1:
                         self.stores[head].index(arrivals)
 
-    def _with_payload(self, found: Iterator[_Partials], watermark: int, fetch: Fetch) -> Iterator[_Partials]:
+    def _with_payload(self, found: Iterator[Partials], watermark: int, fetch: Fetch) -> Iterator[Partials]:
         """The same combinations, once their payload and that of all tuples which stay has been fetched.
 
         One look into the files serves both, so combinations wait for the last; when they become many the
         payload of all tuples is fetched and nothing waits any more.
         """
-        waiting: list[_Partials] = []
+        waiting: list[Partials] = []
         rows = 0
         for complete in found:
             waiting.append(complete)
@@ -259,28 +290,28 @@ class MultiwayJoin:
         yield from waiting
         yield from found
 
-    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[_Partials]:
+    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[Partials]:
         """All combinations whose head is one of these tuples, in blocks of bounded size."""
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         for group in self.groups.groups(head, arrivals):
             yield from self._join_group(head, group)
 
-    def _join_group(self, head: str, group: Group) -> Iterator[_Partials]:
+    def _join_group(self, head: str, group: Group) -> Iterator[Partials]:
         arrivals, sequence, start = group.arrivals, group.sequence, 0
         while start < len(arrivals):
             block = self._block_rows(head, group)
             whole = start == 0 and block >= len(arrivals)
             part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
             start += block
-            partials = _Partials({head: part.rows}, part.ts, part.ends, part.hashes)
+            partials = Partials({head: part.rows}, part.ts, part.ends, part.hashes)
             for number, probe in enumerate(sequence):
                 later = {cls for other in sequence[number + 1 :] for cls in other.classes}
                 partials = self._extend(head if group.is_rest else None, partials, probe, later)
                 if not len(partials.max_ts):
                     break
             else:
-                complete = self._verified(partials, sequence)
+                complete = verified(self.stores, self._key_types, partials, sequence)
                 if len(complete.max_ts):
                     yield complete
 
@@ -290,7 +321,7 @@ class MultiwayJoin:
         known = self.order.expected_fanout(head, group.sequence) if group.is_rest else group.fanout
         return max(least, int(self.block_partials / known))
 
-    def _extend(self, head: str | None, partials: _Partials, probe: Probe, later: set[int]) -> _Partials:
+    def _extend(self, head: str | None, partials: Partials, probe: Probe, later: set[int]) -> Partials:
         """Every partial combination with every match of one more input; `head` if its order is to learn."""
         wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
         own = self.layout.of(probe.alias).classes
@@ -303,7 +334,7 @@ class MultiwayJoin:
         chosen = found.probers
         kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
         rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
-        return _Partials(
+        return Partials(
             {**rows, probe.alias: found.rows},
             np.maximum(partials.max_ts[chosen], found.ts),
             np.minimum(partials.min_end[chosen], found.ends),
@@ -321,44 +352,6 @@ class MultiwayJoin:
             common = matches[probe] if rest is None else matches[probe][rest]
             self.order.observe(head, probe, len(common), int(common.sum()))
         self.groups.learn(head, few.hashes, matches)
-
-    def _verified(self, partials: _Partials, sequence: tuple[Probe, ...]) -> _Partials:
-        """The complete combinations whose keys are truly equal."""
-        keep = self._verify(partials.rows, sequence)
-        if keep.all():
-            return partials
-        rows = {alias: numbers[keep] for alias, numbers in partials.rows.items()}
-        return _Partials(rows, partials.max_ts[keep], partials.min_end[keep], {})
-
-    def _answers(self, complete: _Partials) -> pa.Table:
-        """Complete combinations with their payload."""
-        columns: dict[str, pa.Array] = {}
-        for item in self.layout.inputs:
-            rows = complete.rows[item.alias]
-            values = self.stores[item.alias].take(item.payload, rows) if item.payload else []
-            names = [f"{item.alias}.{name}" for name in item.payload]
-            columns |= dict(zip(names, values, strict=True))
-        columns[ANSWER_TS], columns[ANSWER_END] = pa.array(complete.max_ts), pa.array(complete.min_end)
-        return pa.table(columns)
-
-    def _missed_beside(self, complete: _Partials) -> float:
-        """How many answers were missed for each of these, by the chance their tuples had to be here."""
-        known = [store.chances(complete.rows[alias]) for alias, store in self.stores.items()]
-        parts = [chances for chances in known if chances is not None]
-        return float((1 / np.prod(parts, axis=0, dtype=np.float64) - 1).sum()) if parts else 0.0
-
-    def _verify(self, rows: Mapping[str, Longs], sequence: tuple[Probe, ...]) -> np.ndarray:
-        """Whether the keys are truly equal, for the classes whose hashes could have collided."""
-        keep = np.ones(len(next(iter(rows.values()))), np.bool_)
-        combined = {cls for probe in sequence if len(probe.classes) > 1 for cls in probe.classes}
-        for cls, type_ in self._key_types.items():
-            if is_exact(type_) and cls not in combined:
-                continue
-            members = [item for item in self.layout.inputs if cls in item.classes]
-            keys = [self.stores[item.alias].take([item.key(cls)], rows[item.alias])[0] for item in members]
-            for other in keys[1:]:
-                keep &= same_values(keys[0], other)
-        return keep
 
     def _settle_restored(self, alias: str, arrivals: Arrivals) -> None:
         """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""

@@ -100,7 +100,7 @@ class TupleStore:
         self.chunks: list[Chunk] = []
         self.newest_place = -1
         self._slices: dict[tuple[int, int, int], Slice] = {}
-        self._next_row = 0
+        self.next_row = 0
         self.next_chunk = 0
         self._weighed: list[int] = []  # the chunks whose chances are put together in the next
         self._known_chances: npt.NDArray[np.float32] = np.ones(1, np.float32)
@@ -126,13 +126,18 @@ class TupleStore:
         return sum(piece.used_bytes for piece in self._slices.values())
 
     def add_chunk(
-        self, batch: pa.RecordBatch, ts: Longs, last_place: int, number: int | None = None
+        self,
+        batch: pa.RecordBatch,
+        ts: Longs,
+        last_place: int,
+        number: int | None = None,
+        start: int | None = None,
     ) -> Chunk:
-        """Keeps a batch as the next chunk; `number` is given when it is read back."""
+        """Keeps a batch as the next chunk; `number` and `start` are given when it is read back."""
         number = self.next_chunk if number is None else number
-        chunk = self._chunk(number, self._next_row, batch, ts, last_place)
+        chunk = self._chunk(number, self.next_row if start is None else start, batch, ts, last_place)
         self.chunks.append(chunk)
-        self._next_row = chunk.stop
+        self.next_row = chunk.stop
         self.next_chunk = max(self.next_chunk, number + 1)
         return chunk
 
@@ -179,11 +184,15 @@ class TupleStore:
 
         Tuples at or after `pending_from` still wait to be joined, so their chunks stay.
         """
-        for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
-            del self._slices[key]
+        self.forget_slices(watermark)
         self._slices = {key: piece.trimmed(watermark) for key, piece in self._slices.items()}
         kept = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
         self.chunks = [self._trimmed(chunk, min(watermark, pending_from)) for chunk in kept]
+
+    def forget_slices(self, watermark: int) -> None:
+        """Forgets the slices of which every tuple is over."""
+        for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
+            del self._slices[key]
 
     def merge_newest(self) -> None:
         """Merges the newest chunk with its older neighbours of like size.

@@ -17,7 +17,7 @@ from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duratio
 from watersmeet.query.expression import quote_ref
 from watersmeet.query.ring import Ring
 
-FINGERPRINT_FORMAT = 2  # raised when state written by an older version can no longer be read
+FINGERPRINT_FORMAT = 3  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)

@@ -147,18 +147,23 @@ class BucketStage(StatefulProcessor):
     def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> Any:
         """A bucket as it was persisted."""
 
+    def catch_up(self, bucket: Any, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> Any:
+        """A bucket as it was persisted, given an earlier state of it, which may be used up."""
+        return self.restore(snapshot, chunks)
+
     def _find(self, head: Head, cached: Entry | None) -> Entry:
         """The bucket as the state store has it, reading only what the worker does not hold already."""
         if head.chunks is None or head.snapshot is None:
             return Entry("", self.fresh(), ChangeTracker(), 0)
         if cached is not None and cached.token == head.token:
             return cached
-        held: dict[tuple[str, int], PersistedChunk] = {}
-        if cached is not None and cached.token in head.tokens:  # an ancestor: its chunks are the store's
+        if cached is None or cached.token not in head.tokens:
+            bucket = self.restore(head.snapshot, self._state.read_chunks(head.chunks))
+        else:  # an ancestor: its chunks are the store's
             held = {(chunk.section, chunk.number): chunk for chunk in cached.bucket.persisted()}
-        missing = {key: place for key, place in head.chunks.items() if key not in held}
-        chunks = [*(held[key] for key in head.chunks if key in held), *self._state.read_chunks(missing)]
-        bucket = self.restore(head.snapshot, chunks)
+            missing = {key: place for key, place in head.chunks.items() if key not in held}
+            chunks = [*(held[key] for key in head.chunks if key in held), *self._state.read_chunks(missing)]
+            bucket = self.catch_up(cached.bucket, head.snapshot, chunks)
         return Entry(head.token, bucket, ChangeTracker(head.chunks), bucket.nbytes)
 
 
@@ -173,6 +178,14 @@ class JoinStage(BucketStage):
 
     def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> JoinBucket:
         return JoinBucket.restore(self.plan.bucket, snapshot, chunks)
+
+    def catch_up(
+        self, bucket: JoinBucket, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
+    ) -> JoinBucket:
+        if not self.plan.bucket.can_catch_up:
+            return self.restore(snapshot, chunks)
+        bucket.catch_up(self.plan.bucket, snapshot, chunks)
+        return bucket
 
     def run(
         self, bucket: JoinBucket, number: int, arriving: Iterator[WireRow], started: float
