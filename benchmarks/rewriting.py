@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from watersmeet import Session
 from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 
 VALUES, SECOND_US = 20, 1_000_000
 COLUMNS = {"a": ("x", "y"), "b": ("x",), "c": ("y",)}
@@ -65,11 +65,11 @@ def run(session: Session, folder: Path, routing: str) -> tuple[dict[str, int], d
         checkpoint=folder / f"checkpoint-{routing}",
         options=RunOptions(available_now=True, routing=routing),
     )
-    told = [report["observedMetrics"][OBSERVATION] for report in job.reports]
-    sums = {name: sum(each[name] or 0 for each in told) for name in SUMMED}
+    told = [observed_metrics(report) for report in job.reports]
+    sums = {name: sum(each[name] for each in told) for name in SUMMED}
     sums["state rows"] = told[-1]["state_rows"]
     sums["stage ms"] = sum(each["stage_us"] for each in told) // 1000
-    went = {name: sum(each[name] or 0 for each in told) for name in told[0] if name.startswith("went_")}
+    went = {name: sum(each[name] for each in told) for name in told[0] if name.startswith("went_")}
     return sums, went
 
 

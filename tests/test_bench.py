@@ -77,7 +77,10 @@ def test_a_report_has_our_speed_over_each_other_engine() -> None:
 def test_the_busiest_bucket_is_weighed_over_steady_batches(tmp_path: Path) -> None:
     def report(busiest: int, work: int) -> dict[str, Any]:
         metrics = {"work": work, "busiest_work": busiest, "buckets": 4, "hot_values": 1, "input_a": 50}
-        return {"durationMs": {"triggerExecution": 100}, "observedMetrics": {"watersmeet": metrics}}
+        return {
+            "durationMs": {"triggerExecution": 100},
+            "observedMetrics": {"watersmeet": {"metrics": metrics}},
+        }
 
     run = skew_figures([report(30, 100), report(70, 100)], (7, 0))
     assert run.busiest_share == pytest.approx(2.0)

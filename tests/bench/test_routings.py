@@ -43,7 +43,7 @@ def ours(batch: int, ms: int) -> dict[str, Any]:
         "batchId": batch,
         "numInputRows": 2,  # files
         "durationMs": {"triggerExecution": ms},
-        "observedMetrics": {"watersmeet": metrics},
+        "observedMetrics": {"watersmeet": {"metrics": metrics}},
     }
 
 
@@ -52,7 +52,7 @@ def sparks_own(**custom: int) -> dict[str, Any]:
     return {
         "numInputRows": 100,
         "durationMs": {"triggerExecution": 50},
-        "observedMetrics": {"watersmeet": {"answers": 3}},
+        "observedMetrics": {"watersmeet": {"metrics": {"answers": 3}}},
         "stateOperators": joins,
     }
 

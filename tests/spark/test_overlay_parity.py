@@ -22,7 +22,7 @@ from tests.overlay_parity import (
 from tests.strategies import to_arrow
 from watersmeet import Session
 from watersmeet.oracle import MicroBatch, bag
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 
 
 def run_on_spark(
@@ -44,7 +44,7 @@ def run_on_spark(
     query.awaitTermination()
     told: Counter[str] = Counter()
     for report in query.recentProgress:
-        told.update(json.loads(report.json)["observedMetrics"].get(OBSERVATION, {}))
+        told.update(observed_metrics(json.loads(report.json)))
     answers: dict[str, list[tuple[object, ...]]] = {name: [] for name in QUERIES}
     for row in spark.read.parquet(str(folder / "answers")).collect():
         answers[row["query"]].append(tuple(json.loads(row["answer"]).values()))

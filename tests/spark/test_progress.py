@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.query import BEGINNING
 from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.metrics import METRICS, observed
 from watersmeet.spark.progress import Progress, parse_progress
 
 
@@ -20,7 +21,7 @@ def report(batch: int, at: str = "2025-01-01T00:00:10.000Z", **metrics: int | No
         "timestamp": at,
         "numInputRows": sum(value or 0 for name, value in metrics.items() if name.startswith("input_")),
         "durationMs": {"triggerExecution": 500, "addBatch": 400},
-        "observedMetrics": {"watersmeet": metrics} if metrics else {},
+        "observedMetrics": {"watersmeet": {"metrics": metrics}} if metrics else {},
     }
 
 
@@ -67,10 +68,10 @@ def test_a_stream_that_sent_nothing_keeps_its_newest_time() -> None:
     assert [item.ahead_us for item in second.inputs] == [2_000_000, 1_000_000]
 
 
-@pytest.mark.parametrize("metrics", [{}, {"input_a": None, "answers": None, "state_rows": None}])
-def test_a_batch_without_metrics_keeps_the_state_and_counts_nothing(metrics: dict[str, None]) -> None:
+@pytest.mark.parametrize("observed", [{}, {"watersmeet": {"metrics": None}}])
+def test_a_batch_without_metrics_keeps_the_state_and_counts_nothing(observed: dict[str, Any]) -> None:
     first = parse_progress(FIRST, STREAMS)
-    idle = parse_progress(report(4, **metrics), STREAMS, first)
+    idle = parse_progress(report(4) | {"observedMetrics": observed}, STREAMS, first)
     assert (idle.state_rows, idle.watermark_us) == (1500, 6_000_000)
     assert (idle.rows, idle.answers, idle.total_answers) == (0, 0, 250)
 
@@ -96,14 +97,12 @@ def test_the_json_of_progress_is_plain() -> None:
 
 def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: Path) -> None:
     source = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60").load()
-    observed = source.observe(
-        "watersmeet",
-        F.count("dest").alias("input_a"),
-        F.sum(F.lit(1)).alias("answers"),
-        F.unix_micros(F.max("ts")).alias("max_ts_r1"),
-    )
+    told = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
+    told_of_even = F.when(F.unix_micros("ts") % 2000 == 0, told)  # the others are answers, and tell nothing
+    output = source.repartition(3).select(told_of_even.alias(METRICS))
     query = (
-        observed.writeStream.format("noop")
+        observed(output, "watersmeet", ("input_a", "answers", "max_ts_r1"))
+        .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
         .start()
@@ -114,8 +113,8 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
         progress = parse_progress(json.loads(spoken.json), {"a": "r1"}, progress)
         assert parse_progress(spoken, {"a": "r1"}).answers == progress.answers
     assert progress is not None
-    assert (progress.total_rows, progress.total_answers, progress.answers) == (100, 100, 40)
-    assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 99 * 1000
+    assert (progress.total_rows, progress.total_answers, progress.answers) == (50, 50, 20)
+    assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 98 * 1000
     assert progress.batch_ms > 0
 
 

@@ -12,7 +12,7 @@ from watersmeet import Session
 from watersmeet.errors import ConfigurationError, QueryError
 from watersmeet.oracle import Tuple
 from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 
 A, B, C = "s1 [RANGE 4 SECONDS]", "s2 [RANGE 3 SECONDS]", "s3 [RANGE 5 SECONDS]"
 QUERIES = [
@@ -64,8 +64,8 @@ def test_rewriting_gives_the_oracles_answers_while_frequent_values_change(
     options = RunOptions(available_now=True, routing="rewrite")
     jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
     for job in jobs:
-        told = [report["observedMetrics"][OBSERVATION] for report in job.reports]
-        went = {name: sum(each[name] or 0 for each in told) for name in told[0] if name.startswith("went_")}
+        told = [observed_metrics(report) for report in job.reports]
+        went = {name: sum(each[name] for each in told) for name in told[0] if name.startswith("went_")}
         assert sum(count > 0 for count in went.values()) > 1, went
     with pytest.raises(ConfigurationError, match="rewritten step by step"):
         Session(spark).start(

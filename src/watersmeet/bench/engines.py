@@ -20,7 +20,7 @@ from watersmeet.session import Session, follow
 from watersmeet.spark.cascade import cascade
 from watersmeet.spark.environment import PROVIDER, ROCKSDB, check_java, plain_settings
 from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,8 +187,8 @@ def _outcome(engine: str, reports: Sequence[dict[str, Any]], folder: Path) -> Ou
 
 def as_batch(report: dict[str, Any]) -> Batch:
     """A report of Spark's; state bytes are ours where we report them, else the state store's memory."""
-    metrics = (report.get("observedMetrics") or {}).get(OBSERVATION) or {}
-    counted = [int(value or 0) for name, value in metrics.items() if name.startswith("input_")]
+    metrics = observed_metrics(report)
+    counted = [value for name, value in metrics.items() if name.startswith("input_")]
     rows = sum(counted) if counted else int(report["numInputRows"])
     operators = report.get("stateOperators") or []
     state = metrics.get("memory_bytes") or sum(int(op.get("memoryUsedBytes", 0)) for op in operators)

@@ -31,7 +31,7 @@ from watersmeet.spark.cascade import cascade
 from watersmeet.spark.environment import PARTITIONS, PROVIDER
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.parquet_files import file_names
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 from watersmeet.spark.ring_job import RingJob
 from watersmeet.spark.sources import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
@@ -167,9 +167,7 @@ def _of_reports(
 ) -> QueriesFigures:
     batches = [batch for batch in map(as_batch, reports) if batch.rows]
     steady = batches[FIRST_BATCHES:] or batches
-    observed = [r["observedMetrics"][OBSERVATION] for r in reports if r.get("observedMetrics")][
-        -len(steady) :
-    ]
+    observed = [metrics for metrics in map(observed_metrics, reports) if metrics][-len(steady) :]
     rows, ms = sum(batch.rows for batch in steady), sum(batch.ms for batch in steady)
     for name in ("sent", "sent_by_all", "combinations", "stored", "kernel_us"):
         facts[f"{name}_per_row"] = sum(metrics[name] for metrics in observed) / max(1, rows)

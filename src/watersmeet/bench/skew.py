@@ -26,7 +26,7 @@ from watersmeet.errors import WatersmeetError
 from watersmeet.session import Session
 from watersmeet.spark.environment import PARTITIONS
 from watersmeet.spark.hot_keys import SWITCH
-from watersmeet.spark.progress import OBSERVATION
+from watersmeet.spark.progress import observed_metrics
 
 BUCKETS = 4
 SKEWS = (0.0, 1.2)
@@ -112,7 +112,7 @@ def _run(session: Session, workload: Workload, folder: Path, name: str, *, hot_k
 
 
 def _figures(reports: Sequence[dict[str, Any]], answers: tuple[int, int]) -> _Run:
-    observed = [report["observedMetrics"][OBSERVATION] for report in reports]
+    observed = [observed_metrics(report) for report in reports]
     steady = [as_batch(report) for report in reports]
     rows, ms = sum(batch.rows for batch in steady), sum(batch.ms for batch in steady)
     work = sum(metrics["work"] for metrics in observed)

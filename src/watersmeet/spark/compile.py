@@ -39,7 +39,7 @@ from watersmeet.spark.frugal import frugally
 from watersmeet.spark.hot_keys import HotKeys, plan_hot_keys
 from watersmeet.spark.inputs import Inputs
 from watersmeet.spark.labels import bucket_labels
-from watersmeet.spark.metrics import CHUNK, observed
+from watersmeet.spark.metrics import CHUNK, METRICS, metric_names, observed
 from watersmeet.spark.pipelined import pipelined
 from watersmeet.spark.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.stage import JoinStage, RankStage, StagePlan
@@ -66,7 +66,8 @@ class Compiler:
         """The query's answers as a streaming DataFrame."""
         query = self.query
         if self.plan.is_native:
-            return cascade(query, self.sources).observe(OBSERVATION, F.count(F.lit(1)).alias("answers"))
+            counted = F.create_map(F.lit("answers"), F.count(F.lit(1)))
+            return cascade(query, self.sources).observe(OBSERVATION, counted.alias(METRICS))
         joined = self._join()
         if query.aggregate:
             return self._aggregate(joined)
@@ -122,7 +123,7 @@ class Compiler:
         out = wire.groupBy("bucket").transformWithStateInPandas(
             JoinStage(stage), stage.output.schema, "Append", "None"
         )
-        out = observed(out, bucket.layout, streams, OBSERVATION)
+        out = observed(out, OBSERVATION, metric_names(bucket.layout, streams))
         if rows is not None:
             return rows.select(out)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)

@@ -1,16 +1,16 @@
 """Metrics ride on the join stage's output rows and are summed by `DataFrame.observe`.
 
-They appear in Spark's own `StreamingQueryProgress.observedMetrics["watersmeet"]`: per input the tuples that
-arrived, were late, had no event time, were shed and are kept; per stream its largest event time; and the
-stage's state and work.
+They appear in Spark's own `StreamingQueryProgress.observedMetrics["watersmeet"]["metrics"]`: per input the
+tuples that arrived, were late, had no event time, were shed and are kept; per stream its largest event time;
+and the stage's state and work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import Grid, HotTable, JoinBucket, JoinLayout
@@ -54,14 +54,28 @@ def is_largest(name: str) -> bool:
     return name in (BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US) or name.startswith("max_ts_")
 
 
-def observed(output: DataFrame, layout: JoinLayout, streams: tuple[str, ...], name: str) -> DataFrame:
-    """A join's output, its metrics observed under a name."""
-    aggregates = [
-        (F.max if is_largest(metric) else F.sum)(F.get(F.col(METRICS), place)).alias(metric)
-        for place, metric in enumerate(metric_names(layout, streams))
-    ]
-    numbers = F.split(F.col(METRICS), ",").cast("array<bigint>")
-    return output.withColumn(METRICS, numbers).observe(name, *aggregates)
+def as_text(values: Mapping[str, int]) -> str:
+    """Metrics in the order of their names, as a stage's output has them."""
+    return ",".join(map(str, values.values()))
+
+
+def observed(output: DataFrame, name: str, metrics: Sequence[str]) -> DataFrame:
+    """A stage's output with its metrics observed under a name, as one map; those that are sums come first.
+
+    One aggregate gathers what each bucket told, and the numbers are put together where Spark reports them:
+    an aggregate for each would be planned, compiled and run over every answer in every batch.
+    """
+    sums, count = sum(not is_largest(metric) for metric in metrics), len(metrics)
+
+    def together(so_far: Column, told: Column) -> Column:
+        summed = F.zip_with(F.slice(so_far, 1, sums), F.slice(told, 1, sums), lambda one, two: one + two)
+        first, second = (F.slice(numbers, sums + 1, count - sums) for numbers in (so_far, told))
+        largest = F.zip_with(first, second, lambda one, two: F.greatest(one, two))
+        return F.coalesce(F.concat(summed, largest), told)
+
+    told = F.transform(F.collect_list(METRICS), lambda text: F.split(text, ",").cast("array<bigint>"))
+    numbers = F.aggregate(told, F.lit(None).cast("array<bigint>"), together)
+    return output.observe(name, F.map_from_arrays(F.array(*map(F.lit, metrics)), numbers).alias(METRICS))
 
 
 @dataclass
@@ -128,5 +142,4 @@ class StageMetrics:
 
     @property
     def text(self) -> str:
-        """All metrics in the order of their names, as a stage's output has them."""
-        return ",".join(map(str, self.values.values()))
+        return as_text(self.values)

@@ -109,7 +109,7 @@ def parse_progress(
     """
     if previous is not None and report["batchId"] == previous.batch_id and not report.get("numInputRows"):
         return previous
-    metrics = _metrics(report)
+    metrics = observed_metrics(report)
     batch_ms = int(report.get("durationMs", {}).get("triggerExecution", report.get("batchDuration", 0)))
     seconds = max(_seconds_between(previous, report["timestamp"]), batch_ms / 1000, 0.001)
     watermark = _time(metrics.get("watermark_us"), previous.watermark_us if previous else None)
@@ -162,23 +162,27 @@ def _busiest_share(metrics: Mapping[str, int]) -> float:
 
 
 def _left_out(report: Mapping[str, Any]) -> int:
-    return _metrics(report, VALUES_OBSERVATION).get("left_out", 0)
+    return int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0)
 
 
-def _metrics(report: Mapping[str, Any], name: str = OBSERVATION) -> dict[str, int]:
-    """The observed metrics that have a value: a sum over no rows at all is NULL."""
+def observed_metrics(report: Mapping[str, Any]) -> dict[str, int]:
+    """What a batch's stages told, by name; empty for a batch that none ran in."""
+    told = _observed(report, OBSERVATION).get("metrics") or {}
+    return {name: int(value) for name, value in told.items()}
+
+
+def _observed(report: Mapping[str, Any], name: str) -> dict[str, Any]:
     observed = (report.get("observedMetrics") or {}).get(name) or {}
-    values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
-    return {name: int(value) for name, value in values.items() if value is not None}
+    return observed.asDict() if hasattr(observed, "asDict") else dict(observed)
 
 
 def _malformed(report: Mapping[str, Any]) -> dict[str, int]:
     """How many messages of each stream could not be read."""
     found = {}
-    for name, observed in (report.get("observedMetrics") or {}).items():
+    for name in report.get("observedMetrics") or {}:
         if name.startswith(MALFORMED_OBSERVATION):
-            values = observed.asDict() if hasattr(observed, "asDict") else dict(observed)
-            found[name.removeprefix(MALFORMED_OBSERVATION)] = int(values.get("malformed") or 0)
+            count = _observed(report, name).get("malformed") or 0
+            found[name.removeprefix(MALFORMED_OBSERVATION)] = int(count)
     return found
 
 

@@ -21,10 +21,11 @@ from watersmeet.query.expression import quote_name
 from watersmeet.query.ring import Feed, Ring
 from watersmeet.spark.gather import NOW, NOW_SQL
 from watersmeet.spark.labels import bucket_labels
+from watersmeet.spark.metrics import observed
 from watersmeet.spark.parquet_files import FileInput, PackFiles, number_files
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.progress import OBSERVATION
-from watersmeet.spark.ring_metrics import ring_observed
+from watersmeet.spark.ring_metrics import ring_metric_names
 from watersmeet.spark.ring_pack import RingPack, RingPackEnd, feed_columns
 from watersmeet.spark.ring_ship import RingShip
 from watersmeet.spark.ring_stage import LevelPlan, RingStage
@@ -100,7 +101,7 @@ class RingCompiler:
             rows = rows.groupBy("bucket").transformWithStateInPandas(
                 RingStage(plan), RING_SCHEMA, "Append", "None"
             )
-        rows = rows.observe(OBSERVATION, *ring_observed(names, self.ring))
+        rows = observed(rows, OBSERVATION, ring_metric_names(names, self.ring))
         return rows.where(F.col("level") == ANSWERS).select("source", "rows", "chunk")
 
     def _packed(self, labels: tuple[int, ...]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What a ring tells of each batch, summed by `DataFrame.observe` as the metrics of one query are.
+"""What a ring tells of each batch, observed as the metrics of one query are.
 
 In a ring of many queries streams take the place of inputs: `input_s1` are the tuples of s1 that arrived.
 `sent` counts a tuple once for each attribute in use; `sent_by_all` is what it would be if every tuple were
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
-
 from watersmeet.kernel import RingBucket
 from watersmeet.query import BEGINNING
 from watersmeet.query.ring import Ring
-from watersmeet.spark.metrics import WATERMARK_US, is_largest
+from watersmeet.spark.metrics import WATERMARK_US, as_text, is_largest
 from watersmeet.spark.ring_wire import MARK, RingRow
 from watersmeet.spark.wire import UNKNOWN
 
@@ -58,14 +55,6 @@ def way_names(ring: Ring) -> dict[str, str]:
     }
 
 
-def ring_observed(names: Mapping[str, str], ring: Ring) -> list[Column]:
-    """The aggregates to observe."""
-    return [
-        (F.max if is_largest(name) else F.sum)(F.get(F.col("metrics"), place)).alias(name)
-        for place, name in enumerate(ring_metric_names(names, ring))
-    ]
-
-
 class RingMetrics:
     """The metrics of one bucket of one level."""
 
@@ -76,8 +65,8 @@ class RingMetrics:
         self._values = {name: BEGINNING if is_largest(name) else 0 for name in metrics}
 
     @property
-    def values(self) -> list[int]:
-        return list(self._values.values())
+    def text(self) -> str:
+        return as_text(self._values)
 
     def set(self, name: str, value: int) -> None:
         self._values[name] = value

@@ -141,7 +141,7 @@ class RingStage(BucketStage):
         metrics.count(self.plan.level, own, state.bucket, after, state.feed_levels, self.plan.attributes)
         metrics.set("kernel_us", int(1e6 * kernel_s))
         metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
-        yield from out.put(RingRow(self.plan.labels[number], TOLD, "", metrics=metrics.values))
+        yield from out.put(RingRow(self.plan.labels[number], TOLD, "", metrics=metrics.text))
         yield from out.flush()
 
     def _follow(self, state: LevelState, rows: list[RingRow]) -> tuple[dict[str, int], dict[str, int]]:

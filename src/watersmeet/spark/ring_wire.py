@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import (
-    ArrayType,
     BinaryType,
     IntegerType,
     LongType,
@@ -33,7 +32,7 @@ RING_SCHEMA = StructType(
         StructField("now_us", LongType(), False),
         StructField("undated", LongType(), False),
         StructField("chunk", BinaryType(), False),
-        StructField("metrics", ArrayType(LongType())),
+        StructField("metrics", StringType()),
     ]
 )
 RING_ARROW = pa.schema(
@@ -46,7 +45,7 @@ RING_ARROW = pa.schema(
         ("now_us", pa.int64()),
         ("undated", pa.int64()),
         ("chunk", pa.binary()),
-        ("metrics", pa.list_(pa.int64())),
+        ("metrics", pa.string()),
     ]
 )
 
@@ -72,7 +71,7 @@ class RingRow:
     now_us: int = UNKNOWN
     undated: int = 0  # tuples dropped on the way because they had no event time
     chunk: bytes = b""
-    metrics: list[int] | None = None
+    metrics: str | None = None
 
 
 def ring_arrow(rows: Sequence[RingRow]) -> pa.RecordBatch:
