@@ -82,15 +82,17 @@ def test_a_java_home_that_is_nowhere_is_named(tmp_path: Path, monkeypatch: pytes
     ("master", "conf", "partitions"),
     [
         ("local", {}, 1),
-        ("local[3]", {}, 3),
-        ("local[ 2 , 4 ]", {}, 2),
+        ("local[8]", {}, 4),
+        ("local[ 3 , 4 ]", {}, 1),
         ("local-cluster[2,3,1024]", {}, 6),
         ("spark://host:7077", {"spark.cores.max": "12"}, 12),
         ("yarn", {"spark.executor.instances": "5", "spark.executor.cores": "4"}, 20),
         ("spark://host:7077", {}, environment.CLUSTER_PARTITIONS),
     ],
 )
-def test_there_is_one_shuffle_partition_a_core(master: str, conf: dict[str, str], partitions: int) -> None:
+def test_a_cluster_has_a_partition_a_core_and_a_machine_half_as_many(
+    master: str, conf: dict[str, str], partitions: int
+) -> None:
     assert default_partitions(master, conf) == partitions
 
 

@@ -69,9 +69,13 @@ def compare(
     batches: int,
     engines: Sequence[str] = ("ours", "cascade", "cascade-rocksdb", "duckdb"),
     warm_up_s: float = WARM_UP_S,
+    partitions: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Writes the data, runs the engines one after another, checks that their answers agree."""
+    """Writes the data, runs the engines one after another, checks that their answers agree.
+
+    Without a number of shuffle partitions every engine has the one that suits it.
+    """
     workload = _workload(name)
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
     try:
@@ -80,7 +84,7 @@ def compare(
         outcomes = []
         for engine in engines:
             tell(f"{name}: {engine}")
-            outcomes.append(_run(engine, workload, folder, batch_rows, warm_up_s))
+            outcomes.append(_run(engine, workload, folder, batch_rows, warm_up_s, partitions))
             shutil.rmtree(folder / WARM_UP, ignore_errors=True)
         _check_agreement(name, [outcome for outcome, _ in outcomes])
         return Comparison(name, batch_rows, batches, tuple(figures for _, figures in outcomes))
@@ -95,10 +99,16 @@ def _workload(name: str) -> Workload:
 
 
 def _run(
-    engine: str, workload: Workload, folder: Path, batch_rows: int, warm_up_s: float
+    engine: str,
+    workload: Workload,
+    folder: Path,
+    batch_rows: int,
+    warm_up_s: float,
+    partitions: int | None,
 ) -> tuple[Outcome, Figures]:
     child = [sys.executable, "-m", "watersmeet.bench.child"]
     command = [*child, engine, workload.name, str(folder), str(warm_up_s)]
+    command += [] if partitions is None else [str(partitions)]
     peak_bytes = run_child(command, f"{engine} on {workload.name}")
     record = json.loads((folder / f"{engine}.json").read_text())
     outcome = Outcome(

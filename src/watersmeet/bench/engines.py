@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.bench.workloads import Workload
 from watersmeet.session import Session, follow
 from watersmeet.spark.cascade import cascade
-from watersmeet.spark.environment import PROVIDER, ROCKSDB, check_java, plain_settings
+from watersmeet.spark.environment import PARTITIONS, PROVIDER, ROCKSDB, check_java, cores_of, plain_settings
 from watersmeet.spark.job import RunOptions
 from watersmeet.spark.progress import observed_metrics
 
@@ -31,6 +31,7 @@ WARM_UP_S = 40
 WARM_UP = "warm-up"  # a folder
 ALL_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ONE_A_CORE = {PARTITIONS: str(cores_of("local[*]", {}))}  # suits Spark's joins best
 
 
 @dataclass(frozen=True)
@@ -86,28 +87,37 @@ def run_pipeline(
     return jobs[0].reports
 
 
-def run_cascade(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
-    session = _session("cascade", folder, IN_MEMORY)
+def run_cascade(
+    workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
+) -> Outcome:
+    session = _session("cascade", folder, IN_MEMORY, {**ONE_A_CORE, **(conf or {})})
     return run_spark("cascade", session.spark, workload, folder, warm_up_s)
 
 
-def run_cascade_rocksdb(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
-    session = _session("cascade-rocksdb", folder, ROCKSDB)
+def run_cascade_rocksdb(
+    workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
+) -> Outcome:
+    session = _session("cascade-rocksdb", folder, ROCKSDB, {**ONE_A_CORE, **(conf or {})})
     return run_spark("cascade-rocksdb", session.spark, workload, folder, warm_up_s)
 
 
-def run_cascade_untuned(workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S) -> Outcome:
-    """The cascade in a session as Spark makes it, but with our number of partitions and our memory."""
+def run_cascade_untuned(
+    workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
+) -> Outcome:
+    """The cascade in a session as Spark makes it, but with a partition a core and our memory."""
     from pyspark.sql import SparkSession
 
     check_java()
     builder = SparkSession.builder.master("local[*]")
-    for key, value in {**ALL_REPORTS, **plain_settings("local[*]")}.items():
+    settings = {**ALL_REPORTS, **plain_settings("local[*]"), **ONE_A_CORE, **(conf or {})}
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return run_spark("cascade-untuned", builder.getOrCreate(), workload, folder, warm_up_s)
 
 
-def run_duckdb(workload: Workload, folder: Path, _: float = 0) -> Outcome:
+def run_duckdb(
+    workload: Workload, folder: Path, _: float = 0, conf: Mapping[str, str] | None = None
+) -> Outcome:
     """The floor: the same answers over all files at once, by a batch engine on the same cores."""
     import duckdb
 
@@ -123,7 +133,7 @@ def run_duckdb(workload: Workload, folder: Path, _: float = 0) -> Outcome:
     return Outcome("duckdb", (Batch(rows, ms),), answers, digest)
 
 
-ENGINES: Mapping[str, Callable[[Workload, Path, float], Outcome]] = {
+ENGINES: Mapping[str, Callable[[Workload, Path, float, Mapping[str, str] | None], Outcome]] = {
     "ours": run_ours,
     "cascade": run_cascade,
     "cascade-rocksdb": run_cascade_rocksdb,

@@ -42,6 +42,14 @@ def bench_command(
             help="Seconds each engine runs before it is measured [default: 40, with --quick 10].", min=0
         ),
     ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            help="Shuffle partitions of every engine [default: ours as a session has them, "
+            "one a core for Spark's joins].",
+            min=1,
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="netmon3 alone, at 50,000 rows a batch, in a few minutes.")
     ] = False,
@@ -76,7 +84,13 @@ def bench_command(
     for name in names:
         for size in sizes:
             comparison = compare(
-                name, batch_rows=size, batches=batches, engines=chosen, warm_up_s=warm_up_s, tell=tell
+                name,
+                batch_rows=size,
+                batches=batches,
+                engines=chosen,
+                warm_up_s=warm_up_s,
+                partitions=partitions,
+                tell=tell,
             )
             comparisons.append(comparison)
             console.print(as_table(comparison))

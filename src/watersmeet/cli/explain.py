@@ -33,7 +33,10 @@ def explain_command(
         str, typer.Option(help=f"How it would run: {', '.join((AUTO, *ROUTINGS))}.", metavar="NAME")
     ] = AUTO,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Shuffle partitions [default: one a core of the master].")
+        int | None,
+        typer.Option(
+            min=1, help="Shuffle partitions [default: one a core of a cluster, half as many of a machine]."
+        ),
     ] = None,
     master: Annotated[str, typer.Option(help="The Spark master it would run on.")] = DEFAULT_MASTER,
     as_json: Annotated[bool, typer.Option("--json", help="The explanation as JSON.")] = False,
