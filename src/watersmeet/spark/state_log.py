@@ -25,6 +25,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
+from watersmeet.spark.narrow import narrowed, widened
 from watersmeet.spark.wire import decode, encode
 
 PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read
@@ -87,7 +88,7 @@ class StateLog:
                 if bundle not in bundles:
                     bundles[bundle] = self._value(_bundle_key(bundle), section, number)
                 blob = bundles[bundle][start : start + length]
-            yield PersistedChunk(section, number, decode(blob))
+            yield PersistedChunk(section, number, widened(decode(blob)))
 
     def _value(self, key: tuple[str], section: str, number: int) -> bytes:
         value = self._log.getValue(key)
@@ -118,7 +119,7 @@ class StateLog:
         bundle = bytearray()
         together = len(changes.appended) > 1
         for chunk in changes.appended:
-            blob = encode(chunk.batch)
+            blob = encode(narrowed(chunk.batch))
             if together and len(blob) <= SMALL_BYTES:
                 if len(bundle) + len(blob) > PIECE_BYTES:
                     self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
