@@ -8,10 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.query import BEGINNING
+from watersmeet.kernel import lay_out
+from watersmeet.query import BEGINNING, Column, Stream
 from watersmeet.spark.generator import FORMAT
-from watersmeet.spark.metrics import METRICS, observed
+from watersmeet.spark.metrics import METRICS, metric_names, observed
 from watersmeet.spark.progress import Progress, parse_progress
+from watersmeet.sql import bind_query
 
 
 def report(batch: int, at: str = "2025-01-01T00:00:10.000Z", **metrics: int | None) -> dict[str, Any]:
@@ -116,6 +118,17 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
     assert (progress.total_rows, progress.total_answers, progress.answers) == (50, 50, 20)
     assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 98 * 1000
     assert progress.batch_ms > 0
+
+
+def test_no_two_metrics_have_one_name_whatever_the_aliases() -> None:
+    aliases = ("a", "bytes_a", "kept_a", "ts_a")
+    key = Column("k", "bigint")
+    streams = [Stream(f"s{number}", (key, Column("ts", "timestamp")), "ts") for number in range(4)]
+    inputs = ", ".join(f"s{n} [RANGE 1 SECOND] AS {alias}" for n, alias in enumerate(aliases))
+    equal = " AND ".join(f"a.k = {alias}.k" for alias in aliases[1:])
+    query = bind_query(f"SELECT a.k FROM {inputs} WHERE {equal}", streams)
+    names = metric_names(lay_out(query), tuple(stream.name for stream in streams))
+    assert len(set(names)) == len(names)
 
 
 def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:

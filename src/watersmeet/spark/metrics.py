@@ -43,7 +43,7 @@ WATERMARK_US = "watermark_us"
 
 def metric_names(layout: JoinLayout, streams: tuple[str, ...]) -> tuple[str, ...]:
     """Every metric column of a join's output, in order."""
-    kinds = ("input", "late", "undated", "shed", "kept", "kept_bytes")
+    kinds = ("input", "late", "undated", "shed", "kept", "bytes_kept")  # none is the start of another
     per_input = [f"{kind}_{item.alias}" for item in layout.inputs for kind in kinds]
     per_stream = [f"max_ts_{stream}" for stream in dict.fromkeys(streams)]
     return (*SUMMED, *per_input, BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US, *per_stream)
@@ -118,7 +118,7 @@ class StageMetrics:
         for alias, store in bucket.join.stores.items():
             self.values[f"shed_{alias}"] = bucket.counts.shed.get(alias, 0)
             self.values[f"kept_{alias}"] = store.live_rows
-            self.values[f"kept_bytes_{alias}"] = store.payload_bytes
+            self.values[f"bytes_kept_{alias}"] = store.payload_bytes
         self.values |= {
             "probes": bucket.counts.probes,
             "combinations": bucket.counts.answers,

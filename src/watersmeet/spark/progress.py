@@ -216,7 +216,7 @@ def _input(
         malformed=malformed.get(stream, 0),
         shed=metrics.get(f"shed_{alias}", 0),
         kept=metrics.get(f"kept_{alias}", before.kept if before else 0),
-        kept_bytes=metrics.get(f"kept_bytes_{alias}", before.kept_bytes if before else 0),
+        kept_bytes=metrics.get(f"bytes_kept_{alias}", before.kept_bytes if before else 0),
         since=_since(before, newest, rows),
     )
 
