@@ -72,13 +72,14 @@ def test_values_of_every_type_come_out_as_they_went_in(
     types: dict[str, tuple[pa.DataType, Any]], spark: SparkSession, tmp_path: Path
 ) -> None:
     Session(spark).run(_pipeline(tmp_path, types), options=RunOptions(available_now=True))
-    table = pq.read_table(tmp_path / "found", coerce_int96_timestamp_unit="us").sort_by("k")
+    table = pq.read_table(tmp_path / "found").sort_by("k")
     expected = [_zoneless(value) for _, value in types.values()]
     for alias in "ab":
         found = [table.column(f"{alias}{n}").to_pylist() for n in range(len(types))]
         assert [_zoneless(values[0]) for values in found] == expected
         assert [values[1] for values in found] == [None] * len(types)
-    assert table.column("answer_time").to_pylist() == [dt.datetime(2024, 1, 1)] * 2
+    instants = [_zoneless(instant) for instant in table.column("answer_time").to_pylist()]
+    assert instants == [dt.datetime(2024, 1, 1)] * 2
 
 
 def _zoneless(value: Any) -> Any:
