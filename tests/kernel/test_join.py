@@ -122,7 +122,7 @@ def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) ->
         for step, batch in enumerate([*batches, None]):
             worker = turns[step % len(turns)]
             if log.snapshot and worker in workers:
-                workers[worker].catch_up(plan, log.snapshot, log.chunks.values())
+                workers[worker].catch_up(log.snapshot, log.chunks.values())
             elif log.snapshot:
                 workers[worker] = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
             bucket.joins = workers.setdefault(worker, bucket.joins)
@@ -179,7 +179,7 @@ def test_catching_up_indexes_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -
         return hashing.hash_column(column)
 
     monkeypatch.setattr(join_module, "hash_column", counted)
-    behind.catch_up(plan, log.snapshot, log.chunks.values())
+    behind.catch_up(log.snapshot, log.chunks.values())
     assert sum(hashed) == 3 * 4 * 5
     assert behind.join.snapshot() == bucket.joins.join.snapshot()
     assert behind.persisted() == bucket.joins.persisted()

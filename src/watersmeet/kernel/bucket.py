@@ -74,6 +74,7 @@ class JoinBucket:
     """One bucket's join, its watermark, and the answers that wait behind it."""
 
     def __init__(self, plan: BucketPlan) -> None:
+        self._plan = plan
         self.join = MultiwayJoin(plan.layout, plan.initial_order)
         self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
         self.counts = StepCounts()  # of the latest micro-batch
@@ -152,30 +153,28 @@ class JoinBucket:
     ) -> JoinBucket:
         """The bucket as it stood when this was persisted."""
         bucket = cls(plan)
-        bucket.catch_up(plan, snapshot, chunks)
+        bucket.catch_up(snapshot, chunks)
         if plan.limit is not None:
             bucket.limited = LimitedJoin(bucket.join, plan.limit, snapshot.get("survival"))
         return bucket
 
-    def catch_up(
-        self, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
-    ) -> None:
+    def catch_up(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> None:
         """Becomes the bucket that was persisted so, of which this one is an earlier state.
 
         Unless it is new, its plan must say that it can.
         """
-        everything = sorted(chunks, key=lambda chunk: chunk.number)
-        self.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        everything = list(chunks)
+        self.watermark = Watermark.restore(self._plan.patience, snapshot["watermark"])
         self.hot = dict(snapshot["hot"])
         numbers = (snapshot[name] for name in ("next_chunk", "newest_place", "next_row", "starts"))
         own = [chunk for chunk in everything if chunk.section != HELD]
         self.join.catch_up(Snapshot(self.watermark.now, *numbers), own)
-        self.held = plan.held_answers()
+        self.held = self._plan.held_answers()
         if self.held is not None:
             self.held.watermark = self.watermark.now
-            for chunk in everything:
-                if chunk.section == HELD:
-                    self.held.room.add(chunk.batch, chunk.number)
+            waiting = [chunk for chunk in everything if chunk.section == HELD]
+            for chunk in sorted(waiting, key=lambda chunk: chunk.number):
+                self.held.room.add(chunk.batch, chunk.number)
             self.held.room.next_number = snapshot["next_held"]
 
     @property

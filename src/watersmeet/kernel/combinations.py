@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,28 +18,37 @@ from watersmeet.kernel.store import TupleStore
 Stores = Mapping[str, TupleStore]
 
 
+Class = TypeVar("Class")  # a class of one query, or in a ring a member and its class
+
+
 @dataclass(frozen=True)
-class Partials:
+class Partials(Generic[Class]):
     """Partial combinations: a row of each bound input, their lives' overlap, hashes of bound classes."""
 
     rows: dict[str, Longs]
     max_ts: Longs
     min_end: Longs
-    hashes: dict[int, Hashes]
+    hashes: dict[Class, Hashes]
+
+    def where(self, keep: np.ndarray) -> Partials[Class]:
+        """Of complete combinations, whose hashes have served, those that are to be kept."""
+        if keep.all():
+            return self
+        rows = {alias: numbers[keep] for alias, numbers in self.rows.items()}
+        return Partials(rows, self.max_ts[keep], self.min_end[keep], {})
 
 
 def verified(
-    stores: Stores, key_types: Mapping[int, pa.DataType], partials: Partials, sequence: tuple[Probe, ...]
-) -> Partials:
+    stores: Stores,
+    key_types: Mapping[int, pa.DataType],
+    partials: Partials[int],
+    sequence: tuple[Probe, ...],
+) -> Partials[int]:
     """The complete combinations whose keys are truly equal."""
-    keep = _are_equal(stores, key_types, partials.rows, sequence)
-    if keep.all():
-        return partials
-    rows = {alias: numbers[keep] for alias, numbers in partials.rows.items()}
-    return Partials(rows, partials.max_ts[keep], partials.min_end[keep], {})
+    return partials.where(_are_equal(stores, key_types, partials.rows, sequence))
 
 
-def answers(stores: Stores, complete: Partials) -> pa.Table:
+def answers(stores: Stores, complete: Partials[int]) -> pa.Table:
     """Complete combinations with their payload."""
     columns: dict[str, pa.Array] = {}
     for alias, store in stores.items():
@@ -49,7 +59,7 @@ def answers(stores: Stores, complete: Partials) -> pa.Table:
     return pa.table(columns)
 
 
-def missed_beside(stores: Stores, complete: Partials) -> float:
+def missed_beside(stores: Stores, complete: Partials[int]) -> float:
     """How many answers were missed for each of these, by the chance their tuples had to be here."""
     known = [store.chances(complete.rows[alias]) for alias, store in stores.items()]
     parts = [chances for chances in known if chances is not None]

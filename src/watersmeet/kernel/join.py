@@ -119,19 +119,6 @@ class MultiwayJoin:
             for chunk in store.chunks
         ]
 
-    @classmethod
-    def restore(
-        cls,
-        layout: JoinLayout,
-        snapshot: Snapshot,
-        chunks: Iterable[PersistedChunk],
-        initial_order: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> MultiwayJoin:
-        """The join as it stood when these chunks were persisted."""
-        join = cls(layout, initial_order)
-        join.catch_up(snapshot, chunks)
-        return join
-
     def catch_up(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> None:
         """Becomes the join that was persisted so, of which this one is an earlier state.
 
@@ -260,7 +247,7 @@ class MultiwayJoin:
             self._pending[alias] = [] if due.all() else [everything.pick(~due)]
         return ready
 
-    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[Partials]:
+    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[Partials[int]]:
         """All complete combinations of a batch, head by head."""
         durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
         for cell in cells(ready, min(durations, default=None)):
@@ -271,13 +258,15 @@ class MultiwayJoin:
                     if len(self.stores) > 1:
                         self.stores[head].index(arrivals)
 
-    def _with_payload(self, found: Iterator[Partials], watermark: int, fetch: Fetch) -> Iterator[Partials]:
+    def _with_payload(
+        self, found: Iterator[Partials[int]], watermark: int, fetch: Fetch
+    ) -> Iterator[Partials[int]]:
         """The same combinations, once their payload and that of all tuples which stay has been fetched.
 
         One look into the files serves both, so combinations wait for the last; when they become many the
         payload of all tuples is fetched and nothing waits any more.
         """
-        waiting: list[Partials] = []
+        waiting: list[Partials[int]] = []
         rows = 0
         for complete in found:
             waiting.append(complete)
@@ -290,14 +279,14 @@ class MultiwayJoin:
         yield from waiting
         yield from found
 
-    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[Partials]:
+    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[Partials[int]]:
         """All combinations whose head is one of these tuples, in blocks of bounded size."""
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         for group in self.groups.groups(head, arrivals):
             yield from self._join_group(head, group)
 
-    def _join_group(self, head: str, group: Group) -> Iterator[Partials]:
+    def _join_group(self, head: str, group: Group) -> Iterator[Partials[int]]:
         arrivals, sequence, start = group.arrivals, group.sequence, 0
         while start < len(arrivals):
             block = self._block_rows(head, group)
@@ -321,7 +310,9 @@ class MultiwayJoin:
         known = self.order.expected_fanout(head, group.sequence) if group.is_rest else group.fanout
         return max(least, int(self.block_partials / known))
 
-    def _extend(self, head: str | None, partials: Partials, probe: Probe, later: set[int]) -> Partials:
+    def _extend(
+        self, head: str | None, partials: Partials[int], probe: Probe, later: set[int]
+    ) -> Partials[int]:
         """Every partial combination with every match of one more input; `head` if its order is to learn."""
         wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
         own = self.layout.of(probe.alias).classes

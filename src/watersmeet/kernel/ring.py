@@ -32,7 +32,7 @@ from watersmeet.kernel.pieces import CELL_WINDOWS, cells, in_time_order
 from watersmeet.kernel.relation_store import RelationStore, concat_unlike, ends_in_order
 from watersmeet.kernel.ring_level import RingLevel
 from watersmeet.kernel.ring_paths import Node
-from watersmeet.kernel.ring_results import Found, Partials, emit, verified
+from watersmeet.kernel.ring_results import Found, RingPartials, emit, verified
 from watersmeet.kernel.ring_rows import RingCounts, RingRows
 from watersmeet.kernel.store import Arrivals
 from watersmeet.query import BEGINNING, NEVER
@@ -240,14 +240,14 @@ class RingBucket:
             part = arrivals if rows >= len(arrivals) else arrivals.pick(np.s_[start : start + rows])
             start += rows
             hashes = {(head, cls): column for cls, column in part.hashes.items()}
-            largest = self._walk(tree, Partials({head: part.rows}, part.ts, part.ends, hashes), found)
+            largest = self._walk(tree, RingPartials({head: part.rows}, part.ts, part.ends, hashes), found)
             self._fanouts[head] = max(1.0, largest / len(part))
             if self._held > HELD_RESULTS:
                 yield from emit(plan, self.stores, found.values(), self.counts, self._live)
                 found.clear()
                 self._held = 0
 
-    def _walk(self, node: Node, partials: Partials, found: dict[str, Found]) -> int:
+    def _walk(self, node: Node, partials: RingPartials, found: dict[str, Found]) -> int:
         """Follows all paths from here; returns the largest number of partial results met."""
         for path in node.complete:
             complete = verified(self.stores, path, partials)
@@ -269,7 +269,7 @@ class RingBucket:
             rows = {member: numbers[chosen] for member, numbers in partials.rows.items()}
             known = {at: column[chosen] for at, column in partials.hashes.items() if at in child.carry}
             known |= {(probe.member, cls): column for cls, column in matches.hashes.items()}
-            longer = Partials(
+            longer = RingPartials(
                 {**rows, probe.member: matches.rows},
                 np.maximum(partials.max_ts[chosen], matches.ts),
                 np.minimum(partials.min_end[chosen], matches.ends),

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
+from watersmeet.kernel.combinations import Partials
 from watersmeet.kernel.endings import EndingTable, Results
 from watersmeet.kernel.hash_index import Longs
-from watersmeet.kernel.hashing import Hashes, is_exact, same_values
+from watersmeet.kernel.hashing import is_exact, same_values
 from watersmeet.kernel.layout import ANSWER_TS, TS
 from watersmeet.kernel.live_values import LiveValues
 from watersmeet.kernel.relation_store import RelationStore
@@ -23,16 +24,7 @@ from watersmeet.query.arrow_types import TIMESTAMP
 from watersmeet.query.ring import BEHIND, END, SINCE
 
 Stores = Mapping[str, RelationStore]
-
-
-@dataclass(frozen=True)
-class Partials:
-    """Partial results: a row of each bound member, their lives' overlap, hashes by member and class."""
-
-    rows: dict[str, Longs]
-    max_ts: Longs
-    min_end: Longs
-    hashes: dict[tuple[str, int], Hashes]
+RingPartials = Partials[tuple[str, int]]  # hashes by member and class
 
 
 @dataclass
@@ -40,10 +32,10 @@ class Found:
     """Complete results of one join that have not left yet."""
 
     join: str
-    parts: list[Partials] = field(default_factory=list)
+    parts: list[RingPartials] = field(default_factory=list)
 
 
-def verified(stores: Stores, path: Path, partials: Partials) -> Partials:
+def verified(stores: Stores, path: Path, partials: RingPartials) -> RingPartials:
     """The complete results whose columns are truly equal."""
     pairs = [*path.verify]
     for left, right in path.verify_inexact:
@@ -60,13 +52,10 @@ def verified(stores: Stores, path: Path, partials: Partials) -> Partials:
             raise DataError(f"{left[1]} is {a.type}, {right[1]} is {b.type}: they cannot be compared")
         else:
             keep &= same_values(a, b) & np.asarray(a.is_valid())
-    if keep.all():
-        return partials
-    rows = {member: numbers[keep] for member, numbers in partials.rows.items()}
-    return Partials(rows, partials.max_ts[keep], partials.min_end[keep], {})
+    return partials.where(keep)
 
 
-def _values(stores: Stores, place: Place, partials: Partials) -> pa.Array:
+def _values(stores: Stores, place: Place, partials: RingPartials) -> pa.Array:
     member, column = place
     return stores[member].take([column], partials.rows[member])[0]
 

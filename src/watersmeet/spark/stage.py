@@ -184,7 +184,7 @@ class JoinStage(BucketStage):
     ) -> JoinBucket:
         if not self.plan.bucket.can_catch_up:
             return self.restore(snapshot, chunks)
-        bucket.catch_up(self.plan.bucket, snapshot, chunks)
+        bucket.catch_up(snapshot, chunks)
         return bucket
 
     def run(
