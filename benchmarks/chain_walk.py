@@ -22,9 +22,12 @@ LOW_HALF = (1 << 32) - 1
 
 
 @numba.njit
-def one_after_another(heads, chain, hashes, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+def one_after_another(  # type: ignore[no-untyped-def]
+    heads, chain, link_bits, hashes, low, high, wanted, max_ts, min_end
+):
     """The naive twin of the kernel's probe: no bitmap, no half hashes, one chain at a time."""
     capacity = len(wanted) + 64
+    mask = (np.int64(1) << link_bits) - 1
     probers = np.empty(capacity, np.int32)
     places = np.empty(capacity, np.int32)
     count = 0
@@ -41,28 +44,30 @@ def one_after_another(heads, chain, hashes, low, high, wanted, max_ts, min_end):
                 probers[count] = prober
                 places[count] = place
                 count += 1
-            place = np.int32(chain[place] & LOW_HALF)
+            link = np.int64(chain[place]) & mask
+            place = np.int32(-1 if link == mask else link)
     return probers[:count], places[:count]
 
 
 def compare(rows: int, keys: int) -> tuple[float, float]:
     """Nanoseconds a probe takes: in step, one after another."""
     random = np.random.default_rng(0)
-    index, ts = HashIndex(rows, first_row=0), np.zeros(rows, np.int64)
+    index, at = HashIndex(rows), np.zeros(rows, np.int64)
     hashes = hash_column(pa.array(random.integers(0, keys, rows)))
-    index.extend(0, hashes, ts, np.arange(rows))
+    index.extend(0, hashes)
     wanted = hash_column(pa.array(random.integers(0, keys, PROBERS))).view(np.int64)
     lives = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
 
     def in_step() -> tuple[np.ndarray, np.ndarray]:
-        pairs = find_pairs(index.heads, index.bitmap, index.chain, 0, 10, wanted, *lives)
-        no_ends = np.empty(0, np.int64)
-        facts = pairs, index.tags, index.times, 0, 0
-        found = overlapping_pairs(*facts, END_NEVER, 0, no_ends, wanted, *lives)
-        return found[0], found[1]
+        parts = index.heads, index.bitmap, index.chain, index.link_bits
+        pairs = find_pairs(*parts, 0, 10, wanted, *lives)
+        found = overlapping_pairs(pairs, at, 0, END_NEVER, 0, np.empty(0, np.int64), *lives)
+        same = hashes.view(np.int64)[found[1]] == wanted[found[0]]  # whoever probes verifies
+        return found[0][same], found[1][same]
 
     def naive() -> tuple[np.ndarray, np.ndarray]:
-        return one_after_another(index.heads, index.chain, hashes.view(np.int64), 0, 10, wanted, *lives)
+        parts = index.heads, index.chain, index.link_bits
+        return one_after_another(*parts, hashes.view(np.int64), 0, 10, wanted, *lives)
 
     best = []
     for walk in (in_step, naive):

@@ -1,4 +1,4 @@
-"""Slices of a few tuples are trimmed too, so that small random cases see it."""
+"""Thresholds that the few tuples of a generated case reach."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from watersmeet.kernel import narrow
 from watersmeet.kernel import slice as slices
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _small_slices_are_trimmed() -> Iterator[None]:
-    usual, slices.WORTH_TRIMMING = slices.WORTH_TRIMMING, 1
+@pytest.fixture(autouse=True, scope="module")
+def small_thresholds() -> Iterator[None]:
+    """Slices of any size are trimmed, and chunks of two rows and more are narrowed."""
+    usual = slices.WORTH_TRIMMING, narrow.WORTH_ROWS
+    slices.WORTH_TRIMMING, narrow.WORTH_ROWS = 1, 2
     yield
-    slices.WORTH_TRIMMING = usual
+    slices.WORTH_TRIMMING, narrow.WORTH_ROWS = usual

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from watersmeet.kernel.hashing import combine_hashes, hash_column, is_exact, same_values
+from watersmeet.kernel.hashing import combine_hashes, hash_column, same_values
 
 NAN = float("nan")
 
@@ -73,21 +73,6 @@ def test_dictionary_columns_hash_as_their_values() -> None:
     encoded = plain.dictionary_encode()
     valid = np.asarray(plain.is_valid())
     assert hash_column(encoded)[valid].tolist() == hash_column(plain)[valid].tolist()
-
-
-def test_exact_hashes_are_those_of_values_of_one_word() -> None:
-    exact = [name for name, (type_, _) in COLUMNS.items() if is_exact(type_)]
-    assert exact == [
-        "bigint",
-        "tinyint",
-        "unsigned",
-        "boolean",
-        "date",
-        "timestamp",
-        "double",
-        "float",
-        "small decimal",
-    ]
 
 
 def test_the_order_of_combined_columns_counts() -> None:

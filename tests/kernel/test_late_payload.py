@@ -16,6 +16,7 @@ from watersmeet import oracle
 from watersmeet.kernel import REF, TS, InputLayout, JoinBucket, Marks, lay_out, plan_bucket
 from watersmeet.kernel import join as join_module
 from watersmeet.kernel import pieces as pieces_module
+from watersmeet.kernel.narrow import widened
 from watersmeet.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
 from watersmeet.sql import bind_query
@@ -97,7 +98,7 @@ def test_payload_is_fetched_for_answers_and_for_what_stays() -> None:
     assert [(row["s1.v"], row["s2.v"]) for row in answers.to_pylist()] == [("text 50", "other 50")]
     staying = 11  # of each stream: a window of 10 us holds both its ends
     assert shelf.asked == 2 + 2 * staying
-    kept = [one.batch.to_pydict() for one in bucket.persisted()]
+    kept = [widened(one.batch).to_pydict() for one in bucket.persisted()]
     for batch in kept:
         alive = [text for ts, text in zip(batch[TS], batch["v"], strict=True) if ts + 10 >= 99]
         assert len(alive) == staying

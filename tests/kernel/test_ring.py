@@ -16,7 +16,7 @@ from tests.kernel.ring_feeding import run_ring
 from tests.ring_cases import RingCase, ring_cases
 from tests.test_ring_in_process import check
 from watersmeet.errors import DataError
-from watersmeet.kernel import TS, RingBucket, hashing, relation_store, ring_results, route_rows
+from watersmeet.kernel import TS, RingBucket, hashing, relation_store, route_rows
 from watersmeet.kernel import pieces as pieces_module
 from watersmeet.kernel import ring as ring_module
 from watersmeet.kernel import store as store_module
@@ -62,9 +62,8 @@ def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) ->
 
 def test_colliding_hashes_never_make_a_result(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one bit of hash everything collides; only the verification tells keys apart."""
-    for module in (relation_store, ring_module):
+    for module in (relation_store, ring_module, store_module):
         monkeypatch.setattr(module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
-    monkeypatch.setattr(ring_results, "is_exact", lambda type_: False)
 
     @given(ring_cases(max_queries=3, max_inputs=3))
     @examples(40)

@@ -15,7 +15,7 @@ MERGE_ROWS = 1 << 16  # chunks up to this size are merged with their neighbours
 
 @dataclass(frozen=True)
 class PersistedChunk:
-    """A chunk as a state store keeps it: `section` names whose it is."""
+    """A chunk as a state store keeps it: `section` names whose it is; `batch` may be narrowed."""
 
     section: str
     number: int

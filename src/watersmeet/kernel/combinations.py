@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.hash_index import Longs
-from watersmeet.kernel.hashing import Hashes, is_exact, same_values
+from watersmeet.kernel.hashing import Hashes, same_values
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
-from watersmeet.kernel.probing import Probe
 from watersmeet.kernel.store import TupleStore
 
 Stores = Mapping[str, TupleStore]
@@ -38,14 +37,18 @@ class Partials(Generic[Class]):
         return Partials(rows, self.max_ts[keep], self.min_end[keep], {})
 
 
-def verified(
-    stores: Stores,
-    key_types: Mapping[int, pa.DataType],
-    partials: Partials[int],
-    sequence: tuple[Probe, ...],
-) -> Partials[int]:
-    """The complete combinations whose keys are truly equal."""
-    return partials.where(_are_equal(stores, key_types, partials.rows, sequence))
+def verified(stores: Stores, partials: Partials[int]) -> Partials[int]:
+    """The complete combinations whose keys are truly equal: probes compare parts of hashes."""
+    keep = np.ones(len(partials.max_ts), np.bool_)
+    first: dict[int, pa.Array] = {}
+    for alias, store in stores.items():
+        columns = store.take([name for _, name in store.layout.keys], partials.rows[alias])
+        for cls, keys in zip(store.layout.classes, columns, strict=True):
+            if cls in first:
+                keep &= same_values(first[cls], keys)
+            else:
+                first[cls] = keys
+    return partials.where(keep)
 
 
 def answers(stores: Stores, complete: Partials[int]) -> pa.Table:
@@ -64,22 +67,3 @@ def missed_beside(stores: Stores, complete: Partials[int]) -> float:
     known = [store.chances(complete.rows[alias]) for alias, store in stores.items()]
     parts = [chances for chances in known if chances is not None]
     return float((1 / np.prod(parts, axis=0, dtype=np.float64) - 1).sum()) if parts else 0.0
-
-
-def _are_equal(
-    stores: Stores,
-    key_types: Mapping[int, pa.DataType],
-    rows: Mapping[str, Longs],
-    sequence: tuple[Probe, ...],
-) -> np.ndarray:
-    """Whether the keys are truly equal, for the classes whose hashes could have collided."""
-    keep = np.ones(len(next(iter(rows.values()))), np.bool_)
-    combined = {cls for probe in sequence if len(probe.classes) > 1 for cls in probe.classes}
-    for cls, type_ in key_types.items():
-        if is_exact(type_) and cls not in combined:
-            continue
-        members = [(alias, store) for alias, store in stores.items() if cls in store.layout.classes]
-        keys = [store.take([store.layout.key(cls)], rows[alias])[0] for alias, store in members]
-        for other in keys[1:]:
-            keep &= same_values(keys[0], other)
-    return keep

@@ -1,8 +1,8 @@
 """64-bit hashes of Arrow columns, for keys of any type.
 
 Guarantee: values that a join must treat as equal hash alike (-0.0 and 0.0, any two NaNs, NULLs inside nested
-values). Unequal values may collide, so a match by hash is verified by `same_values`, except where `is_exact`
-says that the hash is a bijection of the value. NULL keys have no useful hash: callers drop those rows.
+values). Unequal values may collide, so a match by hash is verified by `same_values`. NULL keys have no useful
+hash: callers drop those rows.
 """
 
 from __future__ import annotations
@@ -88,13 +88,6 @@ def find_values(hashes, wanted):  # type: ignore[no-untyped-def]
             if place < len(wanted) and wanted[place] == hashes[row]:
                 places[row] = place
     return places
-
-
-def is_exact(type_: pa.DataType) -> bool:
-    """Whether equal hashes mean equal values, so that no verification is needed."""
-    if pa.types.is_decimal(type_):
-        return bool(type_.precision <= 18)
-    return bool(pa.types.is_primitive(type_) or pa.types.is_null(type_))
 
 
 def combine_hashes(hashes: Sequence[Hashes]) -> Hashes:
@@ -198,8 +191,6 @@ def same_values(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     type_ = left.type
     if not len(left):
         return np.zeros(0, np.bool_)
-    both_valid = np.asarray(left.is_valid()) & np.asarray(right.is_valid())
-    both_null = np.asarray(left.is_null()) & np.asarray(right.is_null())
     if pa.types.is_struct(type_):
         equal = np.ones(len(left), np.bool_)
         for a, b in zip(left.flatten(), right.flatten(), strict=True):
@@ -211,10 +202,14 @@ def same_values(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
         equal = _same_lists(left.cast(as_list), right.cast(as_list))
     elif pa.types.is_dictionary(type_):
         equal = same_values(left.dictionary_decode(), right.dictionary_decode())
-    elif is_exact(type_):
-        equal = hash_column(left) == hash_column(right)
+    elif pa.types.is_primitive(type_) and not pa.types.is_decimal(type_):
+        equal = _words(left) == _words(right)
     else:
         equal = np.asarray(pc.fill_null(pc.equal(left, right), False))
+    if not left.null_count and not right.null_count:
+        return np.asarray(equal)
+    both_valid = np.asarray(left.is_valid()) & np.asarray(right.is_valid())
+    both_null = np.asarray(left.is_null()) & np.asarray(right.is_null())
     return np.asarray((both_valid & equal) | both_null)
 
 

@@ -9,7 +9,8 @@ first probe the others (all old tuples, and new ones of earlier inputs), then be
     old: a1   new: b1, c1 (all one key)    b1 probes a, c: no c yet.  c1 probes a, b: (a1, b1, c1)
 
 Cost follows the new tuples and the answers: probes go through hash indexes of time slices, expiry drops whole
-slices and chunks. Keys are compared by 64-bit hash on the way and verified on complete combinations.
+slices and chunks. Keys are compared by parts of their hashes on the way, and by value once a combination is
+complete.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.errors import DataError
+from watersmeet.kernel.chunk import Chunk
 from watersmeet.kernel.chunks import PersistedChunk
 from watersmeet.kernel.combinations import Partials, answers, missed_beside, verified
 from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.narrow import widened
 from watersmeet.kernel.pieces import cells, in_time_order
 from watersmeet.kernel.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.ranker import NO_PLACES, Places
 from watersmeet.kernel.slice import ends_from_places, ends_from_ts, successors
 from watersmeet.kernel.step_counts import StepCounts
-from watersmeet.kernel.store import Arrivals, Chunk, TupleStore, concat_arrivals
+from watersmeet.kernel.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.kernel.value_groups import Group, ValueGroups
 from watersmeet.query import BEGINNING, NEVER
 
@@ -114,7 +117,7 @@ class MultiwayJoin:
     def persisted(self) -> list[PersistedChunk]:
         """The chunks that a state store must hold; their section is the input's alias."""
         return [
-            PersistedChunk(alias, chunk.number, chunk.batch)
+            PersistedChunk(alias, chunk.number, chunk.held)
             for alias, store in self.stores.items()
             for chunk in store.chunks
         ]
@@ -131,9 +134,7 @@ class MultiwayJoin:
             held[one.section].append(one)
         for alias, store in self.stores.items():
             store.newest_place = snapshot.newest_place.get(alias, -1)
-            waiting, self._pending[alias] = self._pending[alias], []
-            for arrivals in waiting:
-                self._settle_restored(alias, arrivals)
+            new, self._pending[alias] = self._pending[alias], []
             starts, known = snapshot.starts[alias], store.next_row
             before = {chunk.number: chunk for chunk in store.chunks}
             store.chunks = []
@@ -141,9 +142,11 @@ class MultiwayJoin:
                 if one.number in before:
                     store.chunks.append(before[one.number])
                     continue
-                chunk = self._keep(alias, one.batch, one.number, starts[str(one.number)])
+                chunk = self._keep(alias, widened(one.batch), one.number, starts[str(one.number)])
                 if chunk.stop > known:
-                    self._settle_restored(alias, self._arrivals(alias, chunk, known))
+                    new.append(self._arrivals(alias, chunk, known))
+            for arrivals in new:  # once all chunks are there: slices that grow read keys from them
+                self._settle_restored(alias, arrivals)
             store.next_row, store.next_chunk = snapshot.next_row[alias], snapshot.next_chunk[alias]
             store.forget_slices(self.watermark)
 
@@ -172,7 +175,7 @@ class MultiwayJoin:
         self.stores[alias].newest_place = newest
         self._pending[alias] = []
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            kept = self._keep(alias, chunk.batch, chunk.number)
+            kept = self._keep(alias, widened(chunk.batch), chunk.number)
             self._settle_restored(alias, self._arrivals(alias, kept))
         self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
 
@@ -300,7 +303,7 @@ class MultiwayJoin:
                 if not len(partials.max_ts):
                     break
             else:
-                complete = verified(self.stores, self._key_types, partials, sequence)
+                complete = verified(self.stores, partials)
                 if len(complete.max_ts):
                     yield complete
 
@@ -318,7 +321,7 @@ class MultiwayJoin:
         own = self.layout.of(probe.alias).classes
         carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
         store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
-        found = store.probe(probe.classes, wanted, *lives, carry)
+        found = store.probe(probe.classes, wanted, *lives)
         self.counts.probes += len(wanted)
         if head is not None:
             self.order.observe(head, probe, len(wanted), len(found.probers))
@@ -329,7 +332,7 @@ class MultiwayJoin:
             {**rows, probe.alias: found.rows},
             np.maximum(partials.max_ts[chosen], found.ts),
             np.minimum(partials.min_end[chosen], found.ends),
-            {**kept, **found.hashes},
+            kept | {cls: store.hashes(cls, found.rows) for cls in carry},
         )
 
     def _sample(self, head: str, arrivals: Arrivals) -> None:
@@ -362,7 +365,7 @@ class MultiwayJoin:
         pending_from = self.watermark if self.layout.delayed else NEVER
         for store in self.stores.values():
             store.expire(self.watermark, pending_from)
-            store.merge_newest()
+            store.settle_chunks()
 
     def _drop_unused_indexes(self) -> None:
         """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""

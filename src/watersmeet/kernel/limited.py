@@ -47,7 +47,7 @@ class LimitedJoin:
         for alias, store in join.stores.items():
             name = PLACE if store.layout.window.counts_rows else TS
             for chunk in store.chunks:
-                self.survival.seed(alias, np.asarray(chunk.batch.column(name)))
+                self.survival.seed(alias, np.asarray(chunk.column(name)))
 
     def step(
         self,

@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.chunk import Chunk
 from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, hash_column
 from watersmeet.kernel.layout import TS, InputLayout
+from watersmeet.kernel.narrow import narrowing_of
 from watersmeet.kernel.slice import Slice, ends_from_ts
-from watersmeet.kernel.store import MAX_SLICES_PER_APPEND, Arrivals, Chunk, TupleStore
+from watersmeet.kernel.store import MAX_SLICES_PER_APPEND, Arrivals, TupleStore
 from watersmeet.query import NEVER, UNBOUNDED
 from watersmeet.query.ring import END, Relation
 
@@ -76,33 +78,12 @@ class RelationStore(TupleStore):
         """When half of a chunk is over; one of few rows goes as a whole."""
         if not self.brings_ends:
             return self.layout.window.end_us(chunk.half_ts)
-        return chunk.half_end if chunk.batch.num_rows >= MIN_TRIMMED_ROWS else chunk.max_end
-
-    def _take_from(self, chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
-        """Columns of a chunk at these row numbers, NULL where it lacks one."""
-        local, batch = pa.array(rows - chunk.start), chunk.batch
-        if all(batch.schema.get_field_index(name) >= 0 for name in columns):
-            return list(batch.select(list(columns)).take(local).columns)
-        return [_column(batch, name).take(local) for name in columns]
-
-    def _concat(self, pieces: Sequence[pa.Array]) -> pa.Array:
-        known = next((piece.type for piece in pieces if not pa.types.is_null(piece.type)), pa.null())
-        return pa.concat_arrays(
-            [pa.nulls(len(piece), known) if pa.types.is_null(piece.type) else piece for piece in pieces]
-        )
-
-    def type_of(self, column: str) -> pa.DataType:
-        """The type of a column; null if no row has it."""
-        for chunk in reversed(self.chunks):
-            place = chunk.batch.schema.get_field_index(column)
-            if place >= 0 and not pa.types.is_null(chunk.batch.schema.field(place).type):
-                return chunk.batch.schema.field(place).type
-        return pa.null()
+        return chunk.half_end if chunk.rows >= MIN_TRIMMED_ROWS else chunk.max_end
 
     def _new_slice(self, capacity: int, first_row: int, width: int, number: int) -> Slice:
         if not self.brings_ends:
             return super()._new_slice(capacity, first_row, width, number)
-        return Slice(None, self.layout.classes, capacity, first_row)
+        return Slice(None, self._probed_by, capacity, first_row)
 
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         if not self.brings_ends:
@@ -127,7 +108,7 @@ class RelationStore(TupleStore):
             return super()._trimmed(chunk, watermark)
         if self._half_end(chunk) > watermark:
             return chunk
-        return self._without_first(chunk, int(np.argmax(np.asarray(chunk.batch.column(END)) > watermark)))
+        return self._without_first(chunk, int(np.argmax(np.asarray(chunk.column(END)) > watermark)))
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         if not self.brings_ends:
@@ -139,7 +120,7 @@ class RelationStore(TupleStore):
     def _chunk(self, number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
         if not self.brings_ends:
             return super()._chunk(number, start, batch, ts, last_place)
-        ends = np.asarray(batch.column(END))
+        ends = np.asarray(narrowing_of(batch).column(batch, END))
         half = int(ends[: max(1, len(ends) // 2)].max())
         low, high = int(ts.min()), int(ts.max())
         return Chunk(number, start, batch, low, high, high, max_end=int(ends.max()), half_end=half)

@@ -28,6 +28,7 @@ from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.live_values import NOTHING_KNOWN, LiveValues
+from watersmeet.kernel.narrow import widened
 from watersmeet.kernel.pieces import CELL_WINDOWS, cells, in_time_order
 from watersmeet.kernel.relation_store import RelationStore, concat_unlike, ends_in_order
 from watersmeet.kernel.ring_level import RingLevel
@@ -103,7 +104,7 @@ class RingBucket:
     def persisted(self) -> list[PersistedChunk]:
         """The chunks that a state store must hold; their section is the relation's name."""
         return [
-            PersistedChunk(name, chunk.number, chunk.batch)
+            PersistedChunk(name, chunk.number, chunk.held)
             for name, store in self.stores.items()
             for chunk in store.chunks
         ]
@@ -117,7 +118,7 @@ class RingBucket:
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             store = bucket.stores.get(chunk.section)
             if store is not None:
-                store.index(store.keep(chunk.batch, chunk.number))
+                store.index(store.keep(widened(chunk.batch), chunk.number))
         for name, number in snapshot.get("next_chunk", {}).items():
             if name in bucket.stores:
                 bucket.stores[name].next_chunk = max(number, bucket.stores[name].next_chunk)
@@ -261,14 +262,14 @@ class RingBucket:
                 continue
             wanted = combine_hashes([partials.hashes[place] for place in probe.wanted])
             carry = tuple(cls for member, cls in child.carry if member == probe.member)
-            matches = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end, carry)
+            matches = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
             self.counts.probes += len(wanted)
             chosen = matches.probers
             if not len(chosen):
                 continue
             rows = {member: numbers[chosen] for member, numbers in partials.rows.items()}
             known = {at: column[chosen] for at, column in partials.hashes.items() if at in child.carry}
-            known |= {(probe.member, cls): column for cls, column in matches.hashes.items()}
+            known |= {(probe.member, cls): store.hashes(cls, matches.rows) for cls in carry}
             longer = RingPartials(
                 {**rows, probe.member: matches.rows},
                 np.maximum(partials.max_ts[chosen], matches.ts),
@@ -291,7 +292,7 @@ class RingBucket:
                     bounds[streams] = min(after.get(stream, BEGINNING) for stream in streams)
                 store.expire(bounds[streams])
                 if name in ready:
-                    store.merge_newest()
+                    store.settle_chunks()
 
 
 def _check(source: str, rows: pa.RecordBatch, needed: Iterable[str]) -> None:

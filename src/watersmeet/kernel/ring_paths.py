@@ -2,8 +2,8 @@
 
 A *path* leads from one member of a join, the head, to all others: whose index is probed by which columns, one
 after the other. All members are equal on the columns they are routed by; other equalities join the probe
-where both of their columns are at hand, and whatever a hash cannot decide is verified on complete results.
-Paths of one head that begin alike are walked once for all of their joins: they form a tree.
+where both of their columns are at hand. Probes compare parts of hashes, complete results are compared by
+value. Paths of one head that begin alike are walked once for all of their joins: they form a tree.
 
     joins {a, b}, {a, b, c}, {a, d}    from a: b (first join complete) then c (second), and d (third)
 """
@@ -34,8 +34,7 @@ class Path:
 
     join: Join
     probes: tuple[RingProbe, ...]
-    verify: tuple[tuple[Place, Place], ...]  # to be compared in any case
-    verify_inexact: tuple[tuple[Place, Place], ...]  # only where equal hashes may deceive
+    equal: tuple[tuple[Place, Place], ...]  # what is compared by value in complete results
 
 
 @dataclass
@@ -75,11 +74,7 @@ class Members:
         for member in order:
             probes.append(self._probe(head, bound, member))
             bound.append(member)
-        sure = {head, *(probe.member for probe in probes if len(probe.classes) == 1)}
-        routes = {(name, self.relations[name].route) for name in sure}
-        inexact = tuple(pair for pair in self.pairs if routes.issuperset(pair))
-        always = tuple(pair for pair in self.pairs if not routes.issuperset(pair))
-        return Path(self.join, tuple(probes), always, inexact)
+        return Path(self.join, tuple(probes), tuple(self.pairs))
 
     def _probe(self, head: str, bound: Sequence[str], member: str) -> RingProbe:
         """By the route, and by every other class of equal columns that both sides have as keys."""

@@ -12,7 +12,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.combinations import Partials
 from watersmeet.kernel.endings import EndingTable, Results
 from watersmeet.kernel.hash_index import Longs
-from watersmeet.kernel.hashing import is_exact, same_values
+from watersmeet.kernel.hashing import same_values
 from watersmeet.kernel.layout import ANSWER_TS, TS
 from watersmeet.kernel.live_values import LiveValues
 from watersmeet.kernel.relation_store import RelationStore
@@ -37,14 +37,8 @@ class Found:
 
 def verified(stores: Stores, path: Path, partials: RingPartials) -> RingPartials:
     """The complete results whose columns are truly equal."""
-    pairs = [*path.verify]
-    for left, right in path.verify_inexact:
-        if not is_exact(stores[left[0]].type_of(left[1])):
-            pairs.append((left, right))
-    if not pairs:
-        return partials
     keep = np.ones(len(partials.max_ts), np.bool_)
-    for left, right in pairs:
+    for left, right in path.equal:
         a, b = (_values(stores, place, partials) for place in (left, right))
         if pa.types.is_null(a.type) or pa.types.is_null(b.type):
             keep[:] = False

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.kernel.chunk import Chunk
 from watersmeet.kernel.chunks import MERGE_ROWS, PersistedChunk
 from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, combine_hashes, hash_column
@@ -34,7 +35,6 @@ from watersmeet.kernel.join import MultiwayJoin
 from watersmeet.kernel.layout import PLACE, TS, InputLayout
 from watersmeet.kernel.limit import Shed, StateLimit
 from watersmeet.kernel.slice import ends_from_ts, successors
-from watersmeet.kernel.store import Chunk
 from watersmeet.kernel.weighed_sample import chances, chances_of, priorities, with_chances
 from watersmeet.query import WindowKind
 from watersmeet.query.byte_size import split_evenly
@@ -67,10 +67,7 @@ class _Rows:
         return float(self.nbytes[self.live].sum(dtype=np.float64))
 
     def hashes(self, classes: Sequence[int]) -> Hashes:
-        keys = [
-            [hash_column(chunk.batch.column(self.layout.key(cls))) for chunk in self.chunks]
-            for cls in classes
-        ]
+        keys = [[hash_column(chunk.column(self.layout.key(cls))) for chunk in self.chunks] for cls in classes]
         return combine_hashes([np.concatenate(parts) for parts in keys])
 
 
@@ -129,9 +126,9 @@ def _remove(
 def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
     store, layout = join.stores[alias], join.layout.of(alias)
     chunks = tuple(sorted(store.chunks, key=lambda chunk: (chunk.min_ts, chunk.number)))
-    sizes = np.array([chunk.batch.num_rows for chunk in chunks])
+    sizes = np.array([chunk.rows for chunk in chunks])
     index_bytes = store.used_index_bytes / max(1, store.indexed_rows)
-    row_bytes = [chunk.batch.nbytes / chunk.batch.num_rows + index_bytes for chunk in chunks]
+    row_bytes = [chunk.nbytes / chunk.rows + index_bytes for chunk in chunks]
     ts = _column(chunks, TS)
     places = _column(chunks, PLACE) if layout.window.counts_rows else None
     first = int(ts.min())
@@ -157,7 +154,7 @@ def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
 
 
 def _column(chunks: tuple[Chunk, ...], name: str) -> Longs:
-    return np.concatenate([np.asarray(chunk.batch.column(name)) for chunk in chunks])
+    return np.concatenate([np.asarray(chunk.column(name)) for chunk in chunks])
 
 
 def _choose(shed: Shed, number: int, rows: _Rows, worth: Floats | None, nbytes: float) -> _Choice:
@@ -247,14 +244,17 @@ def _thinned(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> list[Persisted
     since = 0
     for place, chunk in enumerate(rows.chunks):
         mine = rows.owners == place
-        mask, batch = choice.keep[mine], chunk.batch
-        if choice.chances is not None and (choice.chances[mine] < chances_of(batch)).any():
-            batch = with_chances(batch, choice.chances[mine])
-        if mask.all() and batch is chunk.batch:
-            remaining.append(PersistedChunk(alias, chunk.number, chunk.batch))
+        mask, weighed = choice.keep[mine], False
+        if choice.chances is not None:
+            weighed = bool((choice.chances[mine] < chances_of(chunk.held)).any())
+        if mask.all() and not weighed:
+            remaining.append(PersistedChunk(alias, chunk.number, chunk.held))
             continue
         if not mask.any():
             continue
+        batch = chunk.batch
+        if weighed and choice.chances is not None:
+            batch = with_chances(batch, choice.chances[mine])
         size = sum(part.num_rows for part in run)
         too_long = duration is not None and abs(chunk.max_ts - since) > duration // 2
         if run and (too_long or size + np.count_nonzero(mask) > MERGE_ROWS):

@@ -1,19 +1,20 @@
 """Tuples of one input within one stretch of time, indexed by key hash.
 
-Appending costs a constant per tuple; dropping a slice drops everything at once. An input of several attribute
-classes keeps its hashes beside, so that an index over any set of classes can be built when a probing sequence
-asks for it.
+Appending costs a constant per tuple; dropping a slice drops everything at once. Beside the indexes, one for
+each set of attribute classes that a probing sequence has asked for, a slice holds the time and the row of
+each tuple and nothing else: an index that is made, or made anew, reads the keys from where the rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.kernel.growing import GrowingColumn, RowNumbers
 from watersmeet.kernel.hash_index import (
     END_AFTER_SPAN,
     END_NEVER,
@@ -37,19 +38,32 @@ _END_RULES = {
     WindowKind.TUMBLE_ROWS: END_STORED,
 }
 _NO_ENDS = np.empty(0, np.int64)
+SHORT_SPAN = 1 << 32  # microseconds within which an event time fits half a word
 WORTH_TRIMMING = 256  # tuples
-_LIVE = 5 / 8  # of a slice: more than this is left as it is
+LOOKS_PER_WINDOW = 4  # how often it is looked how much of a slice is over
+_LIVE = 3 / 4  # of a slice: more than this is left as it is
+
+
+class Keys(Protocol):
+    """Where the keys of rows are."""
+
+    def holds(self, rows: Longs) -> npt.NDArray[np.bool_]:
+        """Which of these rows are still there; the others are over."""
+        ...
+
+    def hashes(self, cls: int, rows: Longs) -> Hashes:
+        """The hashes of one class of these rows, all of which are there."""
+        ...
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What a probe found: which prober, which row, the row's life and its hashes of the classes asked for."""
+    """What a probe found: which prober, which row, and the row's life."""
 
     probers: Longs
     rows: Longs
     ts: Longs
     ends: Longs
-    hashes: dict[int, Hashes]
 
 
 def ends_from_ts(window: Window, ts: Longs) -> Longs:
@@ -63,69 +77,53 @@ def ends_from_ts(window: Window, ts: Longs) -> Longs:
             return np.full(len(ts), NEVER)
 
 
-class _Column:
-    """A NumPy array of rows that grows by doubling."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, dtype: npt.DTypeLike, capacity: int, *width: int) -> None:
-        self.values: npt.NDArray[Any] = np.empty((capacity, *width), dtype)
-
-    def reserve(self, used: int, needed: int) -> None:
-        if needed > len(self.values):
-            grown = np.empty((max(needed, 2 * len(self.values)), *self.values.shape[1:]), self.values.dtype)
-            grown[:used] = self.values[:used]
-            self.values = grown
-
-    def put(self, start: int, new: npt.NDArray[Any]) -> None:
-        self.reserve(start, start + len(new))
-        self.values[start : start + len(new)] = new
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.values.nbytes)
-
-    def used(self, count: int) -> int:
-        """Bytes of the first `count` rows; room to grow into is not memory before something is in it."""
-        return int(self.values[:count].nbytes)
-
-
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
 
     def __init__(
         self,
         window: Window | None,
-        classes: Classes,
+        indexed: Iterable[Classes],
         capacity: int,
         first_row: int = 0,
         base: int | None = None,
     ) -> None:
-        """Without a window, tuples bring their ends; `base` is as in `HashIndex`."""
+        """A slice with indexes over these sets of classes; others are made when they are asked for.
+
+        Without a window, tuples bring their ends. `base` is the time that all event times follow within
+        `SHORT_SPAN`, or None where there is no such time; then an event time takes a whole word.
+        """
         self.window = window
-        self._first_row = first_row
-        self._base = base
         self.count = 0
         self.low_ts = NEVER  # the least event time held
         self.high_end = -NEVER  # the largest end held
         self.last_place = -1
+        self._first_row = first_row
+        self._base = base
         self._looked_at = -NEVER  # the watermark when it was last seen how much of it is over
         self._capacity = capacity = max(capacity, 16)
         counts_rows = window is not None and window.counts_rows
-        self._places = _Column(np.int64, capacity) if counts_rows else None
-        self._ends = _Column(np.int64, capacity) if counts_rows or window is None else None
-        self._beside = _Beside(classes, capacity) if len(classes) > 1 else None
-        self._indexes: dict[Classes, HashIndex] = {}
-        if len(classes) == 1:
-            self._indexes[classes] = HashIndex(capacity, first_row, base)
+        self._rows = RowNumbers(first_row)
+        self._times = GrowingColumn(np.int64 if base is None else np.uint32, capacity)
+        self._places = GrowingColumn(np.int64, capacity) if counts_rows else None
+        self._ends = GrowingColumn(np.int64, capacity) if counts_rows or window is None else None
+        self._indexes = {classes: HashIndex(capacity) for classes in indexed}
 
     def append(
-        self, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes], ends: Longs, places: Longs | None
+        self,
+        ts: Longs,
+        rows: Longs,
+        hashes: Mapping[int, Hashes],
+        ends: Longs,
+        places: Longs | None,
+        keys: Keys,
     ) -> None:
         """Adds tuples; `rows` number them within their input, `places` within their stream."""
+        if self.count + len(ts) > self._capacity:
+            self._make_room(self.count + len(ts), keys)
         start = self.count
-        if self._beside is not None:
-            self._beside.put(start, ts, rows, hashes)
+        self._rows.put(start, rows)
+        self._times.put(start, ts - (self._base or 0))
         if self._ends is not None:
             self._ends.put(start, ends)
         if self._places is not None and places is not None:
@@ -135,7 +133,7 @@ class Slice:
         self.low_ts = min(self.low_ts, int(ts.min()))
         self.high_end = max(self.high_end, int(ends.max()))
         for classes, index in self._indexes.items():
-            index.extend(start, combine_hashes([hashes[cls] for cls in classes]), ts, rows)
+            index.extend(start, combine_hashes([hashes[cls] for cls in classes]))
 
     def settle_ends(self, first_place: int, places_ts: Longs) -> None:
         """Sets the ends that newly known places decide (ROWS windows)."""
@@ -146,122 +144,92 @@ class Slice:
         ends[:] = np.minimum(ends, ends_from_places(self.window, places, first_place, places_ts))
         self.high_end = int(ends.max(initial=-NEVER))
 
-    def probe(
-        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, carry: Classes = ()
-    ) -> Matches:
-        """Every match by hash and life; `carry` names the classes whose hashes come back."""
-        index = self._index(classes)
-        sought = wanted.view(np.int64)
-        pairs = find_pairs(
-            index.heads, index.bitmap, index.chain, self.low_ts, self.high_end, sought, max_ts, min_end
-        )
+    def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, keys: Keys) -> Matches:
+        """Every match by life and hash, and a few by chance whose hashes agree only in part."""
+        index = self._index(classes, keys)
+        parts = index.heads, index.bitmap, index.chain, index.link_bits
+        pairs = find_pairs(*parts, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end)
         ends = self._ends.values if self._ends is not None else _NO_ENDS
         rule, size = END_STORED, 0
         if self.window is not None:
             rule, size = _END_RULES[self.window.kind], self.window.size
-        probers, places, rows, ts, found_ends = overlapping_pairs(
-            pairs,
-            index.tags,
-            index.times,
-            self._first_row,
-            self._base or 0,
-            rule,
-            size,
-            ends,
-            sought,
-            max_ts,
-            min_end,
-        )
-        hashes = {} if self._beside is None else {cls: self._beside.hashes(cls, places) for cls in carry}
-        return Matches(probers, rows, ts, found_ends, hashes)
+        times = self._times.values, self._base or 0
+        probers, entries, ts, found_ends = overlapping_pairs(pairs, *times, rule, size, ends, max_ts, min_end)
+        return Matches(probers, self._rows.of(entries), ts, found_ends)
 
-    def trimmed(self, watermark: int) -> Slice:
-        """The slice without the tuples whose lives are over, once they are half of it; else the slice itself.
+    def trim(self, watermark: int, keys: Keys) -> None:
+        """Forgets the tuples whose lives are over, once they are some part of the slice.
 
-        Half of the time that is left must have passed since the last look, so looks are few and a tuple is
-        indexed anew once or twice.
+        It is looked a few times in a window, so a tuple is indexed anew a few times at most.
         """
         if self.window is None or self.window.kind is not WindowKind.RANGE or self.count < WORTH_TRIMMING:
-            return self
+            return
         since = max(self.low_ts + self.window.size + 1, self._looked_at)
-        if watermark - since < self.high_end - watermark:
-            return self
+        if watermark - since < self.window.size // LOOKS_PER_WINDOW:
+            return
         self._looked_at = watermark
-        hashes, ts, rows = self._entries()
-        ends = ends_from_ts(self.window, ts)
-        live = np.flatnonzero(ends > watermark)
-        if not 0 < len(live) <= _LIVE * self.count:  # its owner drops what is over as a whole
-            return self
-        rest = Slice(self.window, tuple(hashes), len(live), self._first_row, self._base)
-        rest.append(ts[live], rows[live], {cls: own[live] for cls, own in hashes.items()}, ends[live], None)
-        return rest
-
-    def _entries(self) -> tuple[dict[int, Hashes], Longs, Longs]:
-        """The hashes of each class, the event times and the row numbers of all tuples."""
-        if self._beside is not None:
-            return self._beside.entries(self.count)
-        ((classes, index),) = self._indexes.items()
-        hashes, ts, rows = index.entries(self.count)
-        return {classes[0]: hashes}, ts, rows
+        ts = (self._base or 0) + self._times.values[: self.count].astype(np.int64)
+        live = ends_from_ts(self.window, ts) > watermark
+        count = int(np.count_nonzero(live))
+        if not 0 < count <= _LIVE * self.count:  # its owner drops what is over as a whole
+            return
+        self._capacity = count + count // 16
+        self._keep(live, keys)
+        self.low_ts = int(ts[live].min())
 
     def keep_indexes(self, used: set[Classes]) -> None:
         """Drops the indexes of class sets that no probe uses any more."""
-        if self._beside is not None:
-            self._indexes = {classes: index for classes, index in self._indexes.items() if classes in used}
+        self._indexes = {classes: index for classes, index in self._indexes.items() if classes in used}
 
     @property
     def nbytes(self) -> int:
-        beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
-        return sum(part.nbytes for part in (*beside, *self._indexes.values()))
+        return sum(part.nbytes for part in self._parts)
 
     @property
     def used_bytes(self) -> int:
         """Memory taken, without the room that columns have to grow into."""
-        beside = [part for part in (self._places, self._ends, self._beside) if part is not None]
-        return sum(part.used(self.count) for part in (*beside, *self._indexes.values()))
-
-    def _index(self, classes: Classes) -> HashIndex:
-        index = self._indexes.get(classes)
-        if index is None:
-            assert self._beside is not None
-            capacity = max(self._capacity, self.count)
-            index = self._indexes[classes] = HashIndex(capacity, self._first_row, self._base)
-            index.extend(0, *self._beside.columns(classes, self.count))
-        return index
-
-
-class _Beside:
-    """What an input of several classes keeps so that any index can be built later."""
-
-    def __init__(self, classes: Classes, capacity: int) -> None:
-        self._ts = _Column(np.int64, capacity)
-        self._rows = _Column(np.int64, capacity)
-        self._hashes = {cls: _Column(np.uint64, capacity) for cls in classes}
-
-    def put(self, start: int, ts: Longs, rows: Longs, hashes: Mapping[int, Hashes]) -> None:
-        self._ts.put(start, ts)
-        self._rows.put(start, rows)
-        for cls, column in self._hashes.items():
-            column.put(start, hashes[cls])
-
-    def columns(self, classes: Classes, count: int) -> tuple[Hashes, Longs, Longs]:
-        """Combined hashes, event times and row numbers of the first `count` tuples."""
-        combined = combine_hashes([self._hashes[cls].values[:count] for cls in classes])
-        return combined, self._ts.values[:count], self._rows.values[:count]
-
-    def hashes(self, cls: int, places: Longs) -> Hashes:
-        return self._hashes[cls].values[places]
-
-    def entries(self, count: int) -> tuple[dict[int, Hashes], Longs, Longs]:
-        hashes = {cls: column.values[:count] for cls, column in self._hashes.items()}
-        return hashes, self._ts.values[:count], self._rows.values[:count]
+        return sum(part.used(self.count) for part in self._parts)
 
     @property
-    def nbytes(self) -> int:
-        return sum(column.nbytes for column in (self._ts, self._rows, *self._hashes.values()))
+    def _parts(self) -> list[RowNumbers | GrowingColumn | HashIndex]:
+        columns = [part for part in (self._times, self._places, self._ends) if part is not None]
+        return [self._rows, *columns, *self._indexes.values()]
 
-    def used(self, count: int) -> int:
-        return sum(column.used(count) for column in (self._ts, self._rows, *self._hashes.values()))
+    def _index(self, classes: Classes, keys: Keys) -> HashIndex:
+        index = self._indexes.get(classes)
+        if index is None:
+            self._keep_held(keys)
+            index = self._indexes[classes] = self._new_index(classes, keys)
+        return index
+
+    def _make_room(self, count: int, keys: Keys) -> None:
+        self._capacity = max(count, 2 * self._capacity)
+        self._keep_held(keys, anew=True)
+
+    def _keep_held(self, keys: Keys, *, anew: bool = False) -> None:
+        """Forgets the tuples whose rows are gone, so that all keys can be read; `anew` makes new indexes."""
+        held = keys.holds(self._rows.of(np.arange(self.count)))
+        if anew or not held.all():
+            self._keep(held, keys)
+
+    def _keep(self, chosen: npt.NDArray[np.bool_], keys: Keys) -> None:
+        """Holds the chosen tuples and no others, in new indexes of the current capacity."""
+        rows = self._rows.of(np.flatnonzero(chosen))
+        self._rows = RowNumbers(self._first_row)
+        self._rows.put(0, rows)
+        for column in (self._times, self._places, self._ends):
+            if column is not None:
+                column.keep(chosen)
+        self.count = len(rows)
+        for classes in list(self._indexes):
+            del self._indexes[classes]  # before the new one is made: not both at once
+            self._indexes[classes] = self._new_index(classes, keys)
+
+    def _new_index(self, classes: Classes, keys: Keys) -> HashIndex:
+        index = HashIndex(max(self._capacity, self.count))
+        rows = self._rows.of(np.arange(self.count))
+        index.extend(0, combine_hashes([keys.hashes(cls, rows) for cls in classes]))
+        return index
 
 
 def ends_from_places(window: Window, places: Longs, first_place: int, places_ts: Longs) -> Longs:

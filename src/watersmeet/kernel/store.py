@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.kernel.chunk import Chunk, gather, held_by
 from watersmeet.kernel.chunks import mergeable
-from watersmeet.kernel.hash_index import SHORT_SPAN, Longs
-from watersmeet.kernel.hashing import Hashes
+from watersmeet.kernel.hash_index import Longs
+from watersmeet.kernel.hashing import Hashes, hash_column
 from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
-from watersmeet.kernel.slice import Classes, Matches, Slice, ends_from_ts
+from watersmeet.kernel.narrow import narrowed
+from watersmeet.kernel.slice import SHORT_SPAN, Classes, Matches, Slice, ends_from_ts
 from watersmeet.kernel.weighed_sample import chances_of
 from watersmeet.query import NEVER, WindowKind
 
@@ -30,6 +31,7 @@ SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into 
 MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
 MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
 ROWS_PER_SLICE = 1 << 31  # a slice's row numbers fit half a word
+WORTH_CUTTING = 1 / 8  # of a new chunk: when less is over, all of it stays
 
 
 @dataclass(frozen=True)
@@ -69,29 +71,6 @@ def concat_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
     )
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """A persisted unit: rows `start`..`start + len(batch)` of one input."""
-
-    number: int
-    start: int
-    batch: pa.RecordBatch
-    min_ts: int
-    max_ts: int
-    half_ts: int  # the largest event time of its first half
-    last_place: int = -1
-    max_end: int = NEVER  # with `half_end`: of rows that bring their own ends
-    half_end: int = NEVER
-
-    @property
-    def stop(self) -> int:
-        return self.start + int(self.batch.num_rows)
-
-    @cached_property
-    def nbytes(self) -> int:
-        return int(self.batch.nbytes)
-
-
 class TupleStore:
     """The live tuples of one input."""
 
@@ -99,7 +78,9 @@ class TupleStore:
         self.layout = layout
         self.chunks: list[Chunk] = []
         self.newest_place = -1
+        self._settled = 0  # chunks from this number on are new: no state store holds them
         self._slices: dict[tuple[int, int, int], Slice] = {}
+        self._probed_by: set[Classes] = {layout.classes} if len(layout.classes) == 1 else set()
         self.next_row = 0
         self.next_chunk = 0
         self._weighed: list[int] = []  # the chunks whose chances are put together in the next
@@ -134,6 +115,8 @@ class TupleStore:
         start: int | None = None,
     ) -> Chunk:
         """Keeps a batch as the next chunk; `number` and `start` are given when it is read back."""
+        if number is not None:
+            batch, self._settled = narrowed(batch), max(self._settled, number + 1)
         number = self.next_chunk if number is None else number
         chunk = self._chunk(number, self.next_row if start is None else start, batch, ts, last_place)
         self.chunks.append(chunk)
@@ -159,11 +142,10 @@ class TupleStore:
             piece.settle_ends(first_place, places_ts)
         self.newest_place = max(self.newest_place, first_place + len(places_ts) - 1)
 
-    def probe(
-        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, carry: Classes = ()
-    ) -> Matches:
-        """Matches of probers with the given lives; `carry` names the classes whose hashes come back."""
-        probed = [piece.probe(classes, wanted, max_ts, min_end, carry) for piece in self._slices.values()]
+    def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs) -> Matches:
+        """Matches of probers with the given lives, and a few whose keys differ: see `Slice.probe`."""
+        self._probed_by.add(classes)
+        probed = [piece.probe(classes, wanted, max_ts, min_end, self) for piece in self._slices.values()]
         found = [matches for matches in probed if len(matches.probers)]
         if len(found) == 1:
             return found[0]
@@ -172,10 +154,20 @@ class TupleStore:
             np.concatenate([part.rows for part in found] or [_EMPTY]),
             np.concatenate([part.ts for part in found] or [_EMPTY]),
             np.concatenate([part.ends for part in found] or [_EMPTY]),
-            {cls: np.concatenate([p.hashes[cls] for p in found] or [_NO_HASHES]) for cls in carry},
         )
 
+    def holds(self, rows: Longs) -> npt.NDArray[np.bool_]:
+        """Which of these rows are in some chunk."""
+        return held_by(self.chunks, rows)
+
+    def hashes(self, cls: int, rows: Longs) -> Hashes:
+        """The key hashes of one class at these row numbers."""
+        if not len(rows):
+            return np.empty(0, np.uint64)
+        return hash_column(self.take([self.layout.key(cls)], rows)[0])
+
     def keep_indexes(self, used: set[Classes]) -> None:
+        self._probed_by &= used
         for piece in self._slices.values():
             piece.keep_indexes(used)
 
@@ -185,7 +177,8 @@ class TupleStore:
         Tuples at or after `pending_from` still wait to be joined, so their chunks stay.
         """
         self.forget_slices(watermark)
-        self._slices = {key: piece.trimmed(watermark) for key, piece in self._slices.items()}
+        for piece in self._slices.values():
+            piece.trim(watermark, self)
         kept = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
         self.chunks = [self._trimmed(chunk, min(watermark, pending_from)) for chunk in kept]
 
@@ -194,14 +187,19 @@ class TupleStore:
         for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
             del self._slices[key]
 
-    def merge_newest(self) -> None:
-        """Merges the newest chunk with its older neighbours of like size.
+    def settle_chunks(self) -> None:
+        """Merges the newest chunk with its older neighbours of like size, and narrows what is new.
 
         Sizes grow as in a binary counter, so a tuple is copied a logarithmic number of times.
         """
-        run = self.chunks[
-            len(self.chunks) - mergeable([int(chunk.batch.num_rows) for chunk in self.chunks]) :
-        ]
+        self._merge_newest()
+        for place, chunk in enumerate(self.chunks):
+            if chunk.number >= self._settled:
+                self.chunks[place] = replace(chunk, held=narrowed(chunk.held))
+        self._settled = self.next_chunk
+
+    def _merge_newest(self) -> None:
+        run = self.chunks[len(self.chunks) - mergeable([chunk.rows for chunk in self.chunks]) :]
         while len(run) > 1 and not self._may_merge(run):
             run = run[1:]
         if len(run) < 2:
@@ -214,38 +212,19 @@ class TupleStore:
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Payload columns at these row numbers."""
-        starts = np.fromiter((chunk.start for chunk in self.chunks), np.int64, len(self.chunks))
-        owners = np.searchsorted(starts, rows, side="right") - 1
-        first = int(owners[0]) if len(owners) else 0
-        if (owners == first).all():
-            return self._take_from(self.chunks[first], columns, rows)
-        order = np.argsort(owners, kind="stable")
-        back = pa.array(np.argsort(order, kind="stable"))
-        bounds = np.flatnonzero(np.diff(owners[order])) + 1
-        parts = [
-            self._take_from(self.chunks[int(owners[group[0]])], columns, rows[group])
-            for group in np.split(order, bounds)
-        ]
-        return [self._concat(pieces).take(back) for pieces in zip(*parts, strict=True)]
-
-    def _take_from(self, chunk: Chunk, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
-        local = pa.array(rows - chunk.start)
-        return [chunk.batch.column(name).take(local) for name in columns]
-
-    def _concat(self, pieces: Sequence[pa.Array]) -> pa.Array:
-        return pa.concat_arrays(list(pieces))
+        return gather(self.chunks, columns, rows)
 
     def chances(self, rows: Longs) -> npt.NDArray[np.float32] | None:
         """The chance that each of these rows had to be still here; None if it is 1 for all rows."""
-        weighed = [chunk for chunk in self.chunks if KEPT in chunk.batch.schema.names]
+        weighed = [chunk for chunk in self.chunks if KEPT in chunk.schema.names]
         if not weighed:
             return None
         numbers = [chunk.number for chunk in weighed]
         if numbers != self._weighed:
-            known = np.concatenate([chances_of(chunk.batch) for chunk in weighed])
+            known = np.concatenate([chances_of(chunk.held) for chunk in weighed])
             self._weighed, self._known_chances = numbers, np.append(known, np.float32(1))
         starts = np.array([chunk.start for chunk in weighed])
-        sizes = np.array([chunk.batch.num_rows for chunk in weighed])
+        sizes = np.array([chunk.rows for chunk in weighed])
         owners = np.maximum(np.searchsorted(starts, rows, side="right") - 1, 0)
         within = rows - starts[owners]
         places = within + (np.cumsum(sizes) - sizes)[owners]
@@ -255,12 +234,12 @@ class TupleStore:
     def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
         """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
         for place, chunk in enumerate(self.chunks):
-            if REF not in chunk.batch.schema.names:
+            if REF not in chunk.schema.names:
                 continue
-            needed = ends_from_ts(self.layout.window, np.asarray(chunk.batch.column(TS))) > watermark
+            needed = ends_from_ts(self.layout.window, np.asarray(chunk.column(TS))) > watermark
             for rows in matched:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
-            self.chunks[place] = replace(chunk, batch=with_payload(self.layout, chunk.batch, needed, fetch))
+            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, fetch))
 
     def _append(self, width: int, number: int, arrivals: Arrivals) -> None:
         first_row = int(arrivals.rows.min()) // ROWS_PER_SLICE * ROWS_PER_SLICE
@@ -270,13 +249,13 @@ class TupleStore:
             expected = max((other.count for other in self._slices.values()), default=0)
             capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
             piece = self._slices[key] = self._new_slice(capacity, first_row, width, number)
-        piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places)
+        piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places, self)
 
     def _new_slice(self, capacity: int, first_row: int, width: int, number: int) -> Slice:
         """An empty slice; `width` and `number` are those of `_slice_numbers`."""
         is_of_time = not self.layout.window.counts_rows and 0 < width <= SHORT_SPAN
         base = width * number if is_of_time else None
-        return Slice(self.layout.window, self.layout.classes, capacity, first_row, base)
+        return Slice(self.layout.window, self._probed_by, capacity, first_row, base)
 
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         """Which slice each tuple belongs to, as (width of the slices, their numbers)."""
@@ -309,23 +288,26 @@ class TupleStore:
         """A chunk without the rows before its first live one, once at least half of it is over.
 
         A chunk of a large batch may span many windows; each row is copied, and persisted anew, once or twice.
+        One that is new is persisted in any case, so less is worth it.
         """
-        window = self.layout.window
-        if window.duration_us is None or window.end_us(chunk.half_ts) > watermark:
+        window, is_new = self.layout.window, chunk.number >= self._settled
+        if window.duration_us is None:
             return chunk
-        ts = np.asarray(chunk.batch.column(TS))
-        return self._without_first(chunk, int(np.argmax(ends_from_ts(window, ts) > watermark)))
+        if window.end_us(chunk.min_ts if is_new else chunk.half_ts) > watermark:
+            return chunk
+        over = int(np.argmax(ends_from_ts(window, np.asarray(chunk.column(TS))) > watermark))
+        return chunk if over < WORTH_CUTTING * chunk.rows else self._without_first(chunk, over)
 
     def _without_first(self, chunk: Chunk, rows: int) -> Chunk:
         """The rest of a chunk, as a new one: a slice would keep all of it in memory."""
-        rest = chunk.batch.take(pa.array(np.arange(rows, chunk.batch.num_rows)))
+        rest = chunk.held.take(pa.array(np.arange(rows, chunk.rows)))
         number, self.next_chunk = self.next_chunk, self.next_chunk + 1
-        ts = np.asarray(rest.column(TS))
+        ts = np.asarray(chunk.column(TS))[rows:]
         return self._chunk(number, chunk.start + rows, rest, ts, chunk.last_place)
 
     def _may_merge(self, run: list[Chunk]) -> bool:
         """Whether chunks follow each other without a gap, hold the same columns, and end together."""
-        alike = all(chunk.batch.schema == run[-1].batch.schema for chunk in run)
+        alike = all(chunk.schema == run[-1].schema for chunk in run)
         return alike and run[-1].stop - run[0].start <= _rows(run) and not self._spans_too_long(run)
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
@@ -345,8 +327,7 @@ class TupleStore:
 
 
 def _rows(chunks: Sequence[Chunk]) -> int:
-    return sum(int(chunk.batch.num_rows) for chunk in chunks)
+    return sum(chunk.rows for chunk in chunks)
 
 
 _EMPTY: Longs = np.empty(0, np.int64)
-_NO_HASHES: Hashes = np.empty(0, np.uint64)

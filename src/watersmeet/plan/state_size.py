@@ -25,8 +25,8 @@ from watersmeet.plan.statistics import Statistics
 from watersmeet.query import Query
 from watersmeet.query.byte_size import format_bytes, split_evenly
 
-INDEX_BYTES = 32.0  # of a tuple, for each class of its keys: entry, chain, heads
-BESIDE_BYTES = 24.0  # more for each class where there are several
+ENTRY_BYTES = 6.0  # of a tuple: its time, and its part of what is over and not yet trimmed
+INDEX_BYTES = 13.0  # of a tuple, for each class of its keys: link, head and bits, with the same part
 FILLED = 0.92  # of a limit, on average: it is shed to 85 % and grows to 100 %
 SPARE = 0.95  # live tuples up to this share of a limit are never shed
 WORKER_BYTES = 170e6  # of a Python worker before it holds anything: Arrow, NumPy, Numba, pandas, Spark's own
@@ -66,7 +66,7 @@ def analysed_loads(query: Query, statistics: Statistics, copies: Mapping[str, in
     for item, source in zip(query.inputs, rate_model(query, statistics).sources, strict=True):
         _check_bounded(query, item.alias)
         classes = len(query.graph.classes_of(item.alias))
-        index = INDEX_BYTES * classes + (BESIDE_BYTES * classes if classes > 1 else 0)
+        index = ENTRY_BYTES + INDEX_BYTES * classes
         times = copies.get(item.alias, 1)
         loads.append(
             InputLoad(item.alias, source.rate_per_s, source.window_tuples, source.tuple_bytes, index, times)

@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
-from watersmeet.spark.narrow import narrowed, widened
+from watersmeet.kernel.narrow import narrowed, widened
 from watersmeet.spark.wire import decode, encode
 
 PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read

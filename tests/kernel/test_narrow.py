@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.spark import narrow
-from watersmeet.spark.narrow import narrowed, widened
+from watersmeet.kernel import narrow
+from watersmeet.kernel.narrow import narrowed, widened
 from watersmeet.spark.wire import decode, encode
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
