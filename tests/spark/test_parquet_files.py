@@ -21,6 +21,7 @@ from watersmeet.spark.job import RunOptions
 from watersmeet.spark.parquet_files import file_names
 from watersmeet.spark.parquet_rows import DIRECT, FileColumn, read_chosen, read_rows
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 TIME = dt.datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
 PLAIN = QUERIES["plain"].replace(" AND a.v <= c.v", "")
 
@@ -130,9 +131,15 @@ def test_a_file_that_is_gone_or_broken_is_named(tmp_path: Path) -> None:
         _rows(broken, "bigint")
 
 
-def test_a_checkpoint_goes_on_whoever_reads_the_files(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_checkpoint_goes_on_whoever_reads_the_files(
+    partitions: int, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where one bucket takes the names as they come, and packed chunks through an exchange."""
     case = write_case(tmp_path, PLAIN, random_batches(seed=21, count=6), arrived=2)
     ends = [RunOptions(available_now=True)] * 2 + [RunOptions(available_now=True, flush=True)]
+    usual, exchanged = spark.conf.get(PARTITIONS), []
+    spark.conf.set(PARTITIONS, partitions)
     try:
         for number, options in enumerate(ends):
             spark.conf.set(DIRECT, "false" if number == 1 else "true")
@@ -140,9 +147,14 @@ def test_a_checkpoint_goes_on_whoever_reads_the_files(spark: SparkSession, tmp_p
                 arrive(case, [2 * number, 2 * number + 1])
             (job,) = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
             assert job.progress is not None
+            assert job._query is not None
+            job._query.explain()
+            exchanged.append("Exchange" in capsys.readouterr().out)
     finally:
         spark.conf.unset(DIRECT)
+        spark.conf.set(PARTITIONS, usual)
     case.check(spark)
+    assert exchanged == [partitions > 1, True, partitions > 1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 sources -> project -> pack -> exchange        what Spark reads
 names of files -> exchange                    what the join reads itself, where its buckets are few
+names of files                                the same for a single bucket: one partition, no exchange
 names of files -> pack -> exchange            what the packing tasks read otherwise
 """
 
@@ -21,11 +22,11 @@ from watersmeet.spark.frugal import frugally
 from watersmeet.spark.gather import CHUNK_BYTES, NOW, NOW_SQL
 from watersmeet.spark.hot_keys import HotKeys
 from watersmeet.spark.late_columns import wide_columns
-from watersmeet.spark.pack import Pack, PackEnd
+from watersmeet.spark.pack import Pack
 from watersmeet.spark.parquet_files import PATH, FileInput, PackFiles, number_files
 from watersmeet.spark.parquet_rows import FileColumn
 from watersmeet.spark.sources import event_microseconds
-from watersmeet.spark.wire import NAMED, UNKNOWN, WIRE_SCHEMA
+from watersmeet.spark.wire import END_OF_INPUT, NAMED, UNKNOWN, WIRE_SCHEMA
 
 READING_BUCKETS = 4  # every bucket reads every file, so this pays while there are few
 
@@ -58,10 +59,11 @@ class Inputs:
                 parts.append(self._packed_files(members))
             else:
                 named += [self._named(number, item) for number, item, _ in members]
-        if named:  # a few names are one small task, not one for each input
-            parts.append(reduce(DataFrame.unionAll, named).coalesce(1))
-        if self.control is not None:
-            parts.append(self.control.mapInArrow(PackEnd(self.labels), WIRE_SCHEMA))
+        ends = [] if self.control is None else [self._told(self.control, {"input": f"{END_OF_INPUT}"})]
+        if named:  # a few names are one small task, not one for each input; one bucket needs no exchange then
+            parts.append(reduce(DataFrame.unionAll, [*named, *ends]).coalesce(1))
+        else:
+            parts += ends
         return reduce(DataFrame.unionAll, parts)
 
     @property
@@ -100,21 +102,26 @@ class Inputs:
         )
 
     def _named(self, number: int, item: Input) -> DataFrame:
-        """A row for every bucket and file; all in Spark, no Python."""
+        """A row for every bucket and file."""
+        told = {"input": f"{number}", "rows": f"{NAMED}L", "chunk": f"CAST({PATH} AS BINARY)"}
+        if self._tells_time:
+            told["now_us"] = NOW_SQL
+        return self._told(self.files[item.stream.name], told)
+
+    def _told(self, frame: DataFrame, told: Mapping[str, str]) -> DataFrame:
+        """A wire row for every bucket and row that tells these expressions; all in Spark, no Python."""
         known = {
             "bucket": f"explode(array({', '.join(map(str, self.labels))}))",
-            "input": f"{number}",
-            "rows": f"{NAMED}L",
-            "now_us": NOW_SQL if self._tells_time else f"{UNKNOWN}L",
+            "now_us": f"{UNKNOWN}L",
             "max_ts": f"{UNKNOWN}L",
-            "chunk": f"CAST({PATH} AS BINARY)",
+            **told,
         }
         zeros = {"binary": "X''", "bigint": "0L"}
         texts = [
             f"{known.get(field.name, zeros.get(field.dataType.simpleString()))} AS {field.name}"
             for field in WIRE_SCHEMA
         ]
-        return self.files[item.stream.name].selectExpr(*texts)
+        return frame.selectExpr(*texts)
 
     def _packed_files(self, group: list[tuple[int, Input, InputLayout]]) -> DataFrame:
         packs = {number: self._file_input(number, item, layout) for number, item, layout in group}

@@ -19,7 +19,7 @@ from watersmeet.kernel import KEEP, NO_HOT_VALUES, TS, Grid, HotTable, InputLayo
 from watersmeet.kernel.hashing import Hashes
 from watersmeet.spark.gather import CHUNK_BYTES, Gathered, gather
 from watersmeet.spark.hot_keys import HotKeys, encode_summaries
-from watersmeet.spark.wire import END_OF_INPUT, WireRow, encode, to_arrow
+from watersmeet.spark.wire import WireRow, encode, to_arrow
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,3 @@ class Pack:
             usable &= np.asarray(pc.fill_null(batch.column(KEEP), False))
         batch = batch.select(list(self.columns))
         return batch if usable.all() else batch.filter(pa.array(usable))
-
-
-@dataclass(frozen=True)
-class PackEnd:
-    """Packs the control stream: any row of it is the end of all input."""
-
-    labels: tuple[int, ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if any(batch.num_rows for batch in batches):
-            yield to_arrow([WireRow(label, END_OF_INPUT) for label in self.labels])
