@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.kernel.groups import Places, groups_of
 from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.narrow import Narrowing, narrowing_of, widened
 from watersmeet.query import NEVER
@@ -101,7 +101,7 @@ class _Share:
     """Rows to take from one chunk: where they go, and where in the chunk they are."""
 
     chunk: Chunk
-    places: Longs
+    places: Places
     local: Longs
 
 
@@ -123,40 +123,32 @@ def held_by(chunks: Sequence[Chunk], rows: Longs) -> npt.NDArray[np.bool_]:
 
 def gather(chunks: Sequence[Chunk], columns: Sequence[str], rows: Longs) -> list[pa.Array]:
     """Columns at these rows, in any order, each of which is in one of the chunks."""
+    if not len(rows):
+        return [chunks[-1].column(name).slice(0, 0) for name in columns]
     owners = owners_of(chunks, rows)
-    first = int(owners[0]) if len(owners) else 0
-    if (owners == first).all():
-        return [_from_one(chunks[first], name, rows - chunks[first].start) for name in columns]
-    short = np.int16 if len(chunks) < 1 << 15 else np.int64  # NumPy sorts short numbers by radix
-    order = np.argsort(owners.astype(short), kind="stable")
-    bounds = [0, *(np.flatnonzero(np.diff(owners[order])) + 1), len(order)]
     shares = []
-    for begin, end in pairwise(bounds):
-        places = order[begin:end]
-        chunk = chunks[int(owners[places[0]])]
+    for places in groups_of(owners):
+        chunk = chunks[int(owners[places][0])]
         shares.append(_Share(chunk, places, rows[places] - chunk.start))
-    return [_from_many(shares, name, order) for name in columns]
+    return [_taken(shares, name, len(rows)) for name in columns]
 
 
-def _from_one(chunk: Chunk, name: str, local: Longs) -> pa.Array:
-    words = chunk.words(name)
-    if words is None:
-        return chunk.column(name).take(pa.array(local))
-    return pa.array(words.at(local)).view(words.type_)
-
-
-def _from_many(shares: Sequence[_Share], name: str, order: Longs) -> pa.Array:
-    """A column of rows that are shared out among chunks; `order` is all their places end to end."""
+def _taken(shares: Sequence[_Share], name: str, count: int) -> pa.Array:
+    """A column of so many rows that are shared out among chunks."""
     known = [share.chunk.words(name) for share in shares]
     words = [one for one in known if one is not None]
     if len(words) == len(shares):
-        gathered = np.empty(len(order), np.int64)
+        gathered = np.empty(count, np.int64)
         for share, own in zip(shares, words, strict=True):
             gathered[share.places] = own.at(share.local)
         return pa.array(gathered).view(words[0].type_)
     pieces = [share.chunk.column(name).take(pa.array(share.local)) for share in shares]
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
+    if len(pieces) == 1:
+        return pieces[0]
+    back, start = np.empty(count, np.int64), 0
+    for share in shares:
+        back[share.places] = np.arange(start, start + len(share.local))
+        start += len(share.local)
     return _end_to_end(pieces).take(pa.array(back))
 
 

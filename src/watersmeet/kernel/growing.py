@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 Longs = npt.NDArray[np.int64]
 
 _ENTRIES_PER_RUN = 16  # fewer than this on average, and each entry has a number of its own
+
+
+@numba.njit(cache=True)
+def _runs(rows):  # type: ignore[no-untyped-def]
+    """Where runs of rows begin that follow each other."""
+    count = 1
+    for place in range(1, len(rows)):
+        count += rows[place] != rows[place - 1] + 1
+    begins = np.zeros(count, np.int64)
+    if count > 1:
+        run = 0
+        for place in range(1, len(rows)):
+            if rows[place] != rows[place - 1] + 1:
+                run += 1
+                begins[run] = place
+    return begins
 
 
 class GrowingColumn:
@@ -63,7 +80,7 @@ class RowNumbers:
         if not len(rows):
             return
         if self._own is None:
-            begins = np.append(0, np.flatnonzero(np.diff(rows) != 1) + 1)
+            begins = _runs(rows)
             added = rows[begins] - start - begins
             if len(self._added) and added[0] == self._added[-1]:
                 begins, added = begins[1:], added[1:]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.groups import groups_of
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.ranker import Places
 from watersmeet.kernel.store import Arrivals
@@ -83,12 +84,12 @@ def cells(ready: Mapping[str, Arrivals], shortest_us: int | None) -> Iterator[di
         yield dict(ready)
         return
     width = (high - low) // count + 1
-    for cell in range(count):
-        since = low + cell * width
-        yield {
-            alias: arrivals.pick((arrivals.ts >= since) & (arrivals.ts < since + width))
-            for alias, arrivals in ready.items()
-        }
+    parts_of: list[dict[str, Arrivals]] = [{} for _ in range(count)]
+    for alias, arrivals in ready.items():
+        numbers = (arrivals.ts - low) // width
+        for group in groups_of(numbers):
+            parts_of[int(numbers[group][0])][alias] = arrivals.pick(group)
+    yield from parts_of
 
 
 def in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.chunk import Chunk, gather, held_by
 from watersmeet.kernel.chunks import mergeable
+from watersmeet.kernel.groups import Places, groups_of
 from watersmeet.kernel.hash_index import Longs
 from watersmeet.kernel.hashing import Hashes, hash_column
 from watersmeet.kernel.late_payload import Fetch, with_payload
@@ -47,8 +47,10 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def pick(self, chosen: npt.NDArray[Any] | slice) -> Arrivals:
-        """The tuples at these positions, or where this mask holds."""
+    def pick(self, chosen: Places) -> Arrivals:
+        """The tuples at these places, or where this mask holds."""
+        if isinstance(chosen, slice) and chosen == np.s_[0 : len(self)]:
+            return self
         return Arrivals(
             self.ts[chosen],
             self.ends[chosen],
@@ -129,12 +131,8 @@ class TupleStore:
         if not len(arrivals):
             return
         width, numbers = self._slice_numbers(arrivals)
-        first = int(numbers[0])
-        if (numbers == first).all():
-            self._append(width, first, arrivals)
-            return
-        for number in np.unique(numbers):
-            self._append(width, int(number), arrivals.pick(numbers == number))
+        for group in groups_of(numbers):
+            self._append(width, int(numbers[group][0]), arrivals.pick(group))
 
     def settle_places(self, first_place: int, places_ts: Longs) -> None:
         """Takes the event times of newly known places of the stream (ROWS windows)."""
@@ -145,8 +143,18 @@ class TupleStore:
     def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs) -> Matches:
         """Matches of probers with the given lives, and a few whose keys differ: see `Slice.probe`."""
         self._probed_by.add(classes)
-        probed = [piece.probe(classes, wanted, max_ts, min_end, self) for piece in self._slices.values()]
-        found = [matches for matches in probed if len(matches.probers)]
+        found = []
+        in_order = len(self._slices) > 1 and _rises(max_ts) and _rises(min_end)
+        for piece in self._slices.values():
+            first, stop = 0, len(wanted)
+            if in_order:  # most probers are before or after a slice, and need no look each
+                first = int(np.searchsorted(min_end, piece.low_ts, side="right"))
+                stop = int(np.searchsorted(max_ts, piece.high_end, side="left"))
+            if first < stop:
+                few = wanted[first:stop], max_ts[first:stop], min_end[first:stop]
+                matches = piece.probe(classes, *few, self)
+                if len(matches.probers):
+                    found.append(replace(matches, probers=matches.probers + first) if first else matches)
         if len(found) == 1:
             return found[0]
         return Matches(
@@ -324,6 +332,10 @@ class TupleStore:
 
     def _joined(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return pa.concat_batches(list(batches))
+
+
+def _rises(values: Longs) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _rows(chunks: Sequence[Chunk]) -> int:
