@@ -92,11 +92,12 @@ class Workload:
             (folder / stream.name).mkdir(parents=True)
             for batch in range(batches):
                 path = folder / stream.name / f"{batch:06}.parquet"
-                pq.write_table(self._table(random, number, batch * share, share), path)
+                pq.write_table(self.table(random, number, batch * share, share), path)
                 os.utime(path, (FIRST_FILE_S + batch, FIRST_FILE_S + batch))
         return share * len(self.keys) * batches
 
-    def _table(self, random: np.random.Generator, stream: int, first: int, rows: int) -> pa.Table:
+    def table(self, random: np.random.Generator, stream: int, first: int, rows: int) -> pa.Table:
+        """Tuples `first` to `first + rows` of one stream."""
         columns: dict[str, Any] = {
             name: pa.array(self._draw(random, stream, rows)) for name in self.keys[stream]
         }

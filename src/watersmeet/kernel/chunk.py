@@ -26,7 +26,10 @@ class Words:
     type_: pa.DataType
 
     def at(self, places: Longs) -> Longs:
-        return self.held[places].astype(np.int64) + self.low
+        first, last = int(places[0]), int(places[-1])
+        in_a_row = last - first == len(places) - 1 and bool((places[1:] > places[:-1]).all())
+        words = self.held[first : last + 1] if in_a_row else self.held[places]
+        return words.astype(np.int64) + self.low
 
 
 @dataclass(frozen=True)

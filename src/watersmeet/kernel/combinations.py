@@ -37,29 +37,23 @@ class Partials(Generic[Class]):
         return Partials(rows, self.max_ts[keep], self.min_end[keep], {})
 
 
-def verified(stores: Stores, partials: Partials[int]) -> Partials[int]:
-    """The complete combinations whose keys are truly equal: probes compare parts of hashes."""
-    keep = np.ones(len(partials.max_ts), np.bool_)
-    first: dict[int, pa.Array] = {}
-    for alias, store in stores.items():
-        columns = store.take([name for _, name in store.layout.keys], partials.rows[alias])
-        for cls, keys in zip(store.layout.classes, columns, strict=True):
-            if cls in first:
-                keep &= same_values(first[cls], keys)
-            else:
-                first[cls] = keys
-    return partials.where(keep)
-
-
-def answers(stores: Stores, complete: Partials[int]) -> pa.Table:
-    """Complete combinations with their payload."""
+def answers(stores: Stores, complete: Partials[int]) -> tuple[Partials[int], pa.Table]:
+    """The combinations whose keys are truly equal, and their payload: probes compare parts of hashes."""
     columns: dict[str, pa.Array] = {}
+    first: dict[int, pa.Array] = {}
+    keep = np.ones(len(complete.max_ts), np.bool_)
     for alias, store in stores.items():
-        payload = store.layout.payload
-        values = store.take(payload, complete.rows[alias]) if payload else []
-        columns |= dict(zip([f"{alias}.{name}" for name in payload], values, strict=True))
+        names = tuple(dict.fromkeys([*(name for _, name in store.layout.keys), *store.layout.payload]))
+        taken = dict(zip(names, store.take(names, complete.rows[alias]), strict=True))
+        for cls, name in store.layout.keys:
+            if cls in first:
+                keep &= same_values(first[cls], taken[name])
+            else:
+                first[cls] = taken[name]
+        columns |= {f"{alias}.{name}": taken[name] for name in store.layout.payload}
     columns[ANSWER_TS], columns[ANSWER_END] = pa.array(complete.max_ts), pa.array(complete.min_end)
-    return pa.table(columns)
+    table = pa.table(columns)
+    return complete.where(keep), table if keep.all() else table.filter(pa.array(keep))
 
 
 def missed_beside(stores: Stores, complete: Partials[int]) -> float:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import pyarrow as pa
 
@@ -45,16 +46,32 @@ def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
         if not _is_of_words(column.type) or column.null_count:
             continue
         words = np.asarray(column.view(pa.int64()))
-        low, high = int(words.min()), int(words.max())
+        low, high = (int(bound) for bound in _extremes(words))
         width = next((width for width in _WIDTHS if high - low <= np.iinfo(width).max), None)
         if width is not None:
-            columns[place] = pa.array((words - low).astype(width))
+            short = np.empty(len(words), width)
+            _shorten(words, low, short)
+            columns[place] = pa.array(short)
             lows[batch.schema.names[place]] = low
     if not lows:
         return batch
     metadata = {_WIDE: batch.schema.serialize().to_pybytes(), _LOWS: json.dumps(lows).encode()}
     fields = [(name, column.type) for name, column in zip(batch.schema.names, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata))
+
+
+@numba.njit(cache=True)
+def _extremes(words):  # type: ignore[no-untyped-def]
+    low = high = words[0]
+    for word in words:
+        low, high = min(low, word), max(high, word)
+    return low, high
+
+
+@numba.njit(cache=True)
+def _shorten(words, low, short):  # type: ignore[no-untyped-def]
+    for place in range(len(words)):
+        short[place] = words[place] - low
 
 
 def narrowing_of(batch: pa.RecordBatch) -> Narrowing:
