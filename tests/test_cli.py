@@ -18,6 +18,7 @@ from watersmeet.cli.log_file import open_log, trim_log
 from watersmeet.cli.request import Request
 from watersmeet.cli.run import explained
 from watersmeet.cli.stopping import catch_stop
+from watersmeet.plan.state_size import ENTRY_BYTES, INDEX_BYTES
 
 ROOT = Path(__file__).parents[1]
 STREAMS = "".join(
@@ -184,7 +185,7 @@ def test_size_tells_the_memory_by_statistics_and_by_what_a_run_told(
     assumed = json.loads(plain.out)
     # By default 1,000 tuples/s of 100 bytes over 10 minutes.
     assert [item["window_tuples"] for item in assumed["inputs"]] == [600_000, 600_000]
-    assert assumed["state_bytes"] == 2 * 600_000 * (100 + 32)
+    assert assumed["state_bytes"] == 2 * 600_000 * (100 + ENTRY_BYTES + INDEX_BYTES)
     facts = {"kept": 100, "kept_bytes": 2000, "event_rows_per_s": 10.0}
     told = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
     (tmp_path / "1-console").mkdir()
