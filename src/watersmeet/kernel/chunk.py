@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.groups import Places, groups_of
 from watersmeet.kernel.hash_index import Longs
-from watersmeet.kernel.narrow import Narrowing, narrowing_of, widened
+from watersmeet.kernel.narrow import Narrowing, is_of_words, narrowing_of, widened
 from watersmeet.query import NEVER
 
 
@@ -86,7 +86,7 @@ class Chunk:
         column, type_ = self.held.column(place), self.schema.field(place).type
         if name in self._narrowing.lows:
             return Words(np.asarray(column), self._narrowing.lows[name], type_)
-        if not _is_of_words(type_) or column.null_count:
+        if not (is_of_words(type_) or pa.types.is_float64(type_)) or column.null_count:
             return None
         return Words(np.asarray(column.view(pa.int64())), 0, type_)
 
@@ -161,7 +161,3 @@ def _end_to_end(pieces: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(
         [pa.nulls(len(piece), type_) if pa.types.is_null(piece.type) else piece for piece in pieces]
     )
-
-
-def _is_of_words(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(type_) or pa.types.is_timestamp(type_) or pa.types.is_float64(type_))

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-Longs = npt.NDArray[np.int64]
+from watersmeet.kernel.hash_index import Longs
 
 _ENTRIES_PER_RUN = 16  # fewer than this on average, and each entry has a number of its own
 

@@ -22,7 +22,6 @@ from watersmeet.query import NEVER
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Words = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
-Times = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 
 # How the end of a tuple's life follows from its event time, for the compiled probe.
 END_AFTER_SPAN, END_OF_GROUP, END_NEVER, END_STORED = range(4)

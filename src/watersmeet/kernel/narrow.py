@@ -43,7 +43,7 @@ def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     columns, lows = list(batch.columns), {}
     for place, column in enumerate(batch.columns):
-        if not _is_of_words(column.type) or column.null_count:
+        if not is_of_words(column.type) or column.null_count:
             continue
         words = np.asarray(column.view(pa.int64()))
         low, high = (int(bound) for bound in _extremes(words))
@@ -91,5 +91,6 @@ def widened(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=narrowing.schema)
 
 
-def _is_of_words(type_: pa.DataType) -> bool:
+def is_of_words(type_: pa.DataType) -> bool:
+    """Whether values are whole numbers of eight bytes."""
     return bool(pa.types.is_int64(type_) or pa.types.is_timestamp(type_))

@@ -57,7 +57,7 @@ class RelationStore(TupleStore):
         self._quiet_until = min(self._quiet_until, self._half_end(chunk))
         known = hashes or {}
         by_class = {
-            cls: known[name] if name in known else hash_column(_column(batch, name))
+            cls: known[name] if name in known else hash_column(chunk.column(name))
             for cls, name in enumerate(self.keys)
         }
         return Arrivals(ts, ends, np.arange(chunk.start, chunk.stop, dtype=np.int64), by_class)
@@ -145,8 +145,3 @@ def ends_in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     if len(ends) < MIN_TRIMMED_ROWS or bool((ends[1:] >= ends[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(ends, kind="stable")))
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    place = batch.schema.get_field_index(name)
-    return batch.column(place) if place >= 0 else pa.nulls(batch.num_rows)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.chunk import Chunk, gather, held_by
+from watersmeet.kernel.chunk import Chunk, gather, held_by, owners_of
 from watersmeet.kernel.chunks import mergeable
 from watersmeet.kernel.groups import Places, groups_of
 from watersmeet.kernel.hash_index import Longs
@@ -233,7 +233,7 @@ class TupleStore:
             self._weighed, self._known_chances = numbers, np.append(known, np.float32(1))
         starts = np.array([chunk.start for chunk in weighed])
         sizes = np.array([chunk.rows for chunk in weighed])
-        owners = np.maximum(np.searchsorted(starts, rows, side="right") - 1, 0)
+        owners = np.maximum(owners_of(weighed, rows), 0)
         within = rows - starts[owners]
         places = within + (np.cumsum(sizes) - sizes)[owners]
         inside = (within >= 0) & (within < sizes[owners])
