@@ -17,8 +17,8 @@ from pathlib import Path
 from watersmeet.bench.compare import FIRST_BATCHES
 from watersmeet.bench.engines import WARM_UP_S, run_ours
 from watersmeet.bench.workloads import NETMON3
-from watersmeet.spark.environment import FILE_MANAGER, UNIX_SOCKETS
-from watersmeet.spark.parquet_rows import DIRECT
+from watersmeet.spark.session.environment import FILE_MANAGER, UNIX_SOCKETS
+from watersmeet.spark.sources.parquet.rows import DIRECT
 
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 VARIANTS = {

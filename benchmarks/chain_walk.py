@@ -13,8 +13,8 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.hash_index import END_NEVER, HashIndex, find_pairs, overlapping_pairs
-from watersmeet.kernel.hashing import hash_column
+from watersmeet.kernel.columns.hash_index import END_NEVER, HashIndex, find_pairs, overlapping_pairs
+from watersmeet.kernel.columns.hashing import hash_column
 
 PROBERS = 200_000
 ROUNDS = 7

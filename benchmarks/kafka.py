@@ -6,7 +6,7 @@
 Messages are JSON, three partitions a topic, out of order, one in a hundred malformed; both engines decode
 them by the same code. Each engine runs in a process of its own over all that is there, so many messages of
 every topic a batch, into files. The first two batches are warm-up. Answers are compared before speed is.
-Needs what the Kafka tests need: jars fetched once (tests/spark/kafka_broker.py).
+Needs what the Kafka tests need: jars fetched once (tests/spark/kafka/broker.py).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from tests.spark.kafka_broker import Broker, jars_setting
-from tests.spark.kafka_packets import SELECT, Packets
+from tests.spark.kafka.broker import Broker, jars_setting
+from tests.spark.kafka.packets import SELECT, Packets
 
 from watersmeet.session import Session
-from watersmeet.spark.cascade import cascade
-from watersmeet.spark.environment import PROVIDER, ROCKSDB
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.sources import read_stream
+from watersmeet.spark.compile.cascade import cascade
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.session.environment import PROVIDER, ROCKSDB
+from watersmeet.spark.sources.streams import read_stream
 
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ENGINES = {"ours": ROCKSDB, "cascade": IN_MEMORY, "cascade-rocksdb": ROCKSDB}

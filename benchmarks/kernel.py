@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel import TS, MultiwayJoin, hash_index, lay_out
-from watersmeet.kernel import slice as slice_module
-from watersmeet.kernel.store import TupleStore
+from watersmeet.kernel.state import slice as slice_module
+from watersmeet.kernel.state.store import TupleStore
 from watersmeet.query import (
     Attribute,
     AttributeClass,

@@ -19,8 +19,8 @@ from pathlib import Path
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.query.byte_size import format_bytes, parse_bytes
 from watersmeet.session import Session, follow
-from watersmeet.spark.job import Job, RunOptions
-from watersmeet.spark.progress import Progress
+from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.spark.metrics.progress import Progress
 
 PIPELINE = """
 CREATE STREAM {name} (k BIGINT, payload BINARY, ts TIMESTAMP) WITH (format = 'watersmeet-generator',

@@ -16,13 +16,13 @@ from typing import get_args
 
 import numpy as np
 
-from watersmeet.plan.attribute_statistics import AttributeStatistics
-from watersmeet.plan.join_attribute import JoinAttribute
-from watersmeet.plan.plan_tree import cost_bytes_per_s
-from watersmeet.plan.pmjoin import Optimizer, partitioned_plan, unpartitioned_plan
-from watersmeet.plan.rate_model import RateModel, Source
-from watersmeet.plan.stream_partition import PARTITIONINGS
-from watersmeet.plan.value_groups import align
+from watersmeet.plan.sites.plan_tree import cost_bytes_per_s
+from watersmeet.plan.sites.pmjoin.pmjoin import Optimizer, partitioned_plan, unpartitioned_plan
+from watersmeet.plan.sites.stream_partition import PARTITIONINGS
+from watersmeet.plan.statistics.attribute import AttributeStatistics
+from watersmeet.plan.statistics.join_attribute import JoinAttribute
+from watersmeet.plan.statistics.rate_model import RateModel, Source
+from watersmeet.plan.statistics.value_groups import align
 
 
 def random_model(streams: int, values: int, sites: int, random: np.random.Generator) -> RateModel:

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet import Session
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import observed_metrics
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.metrics.progress import observed_metrics
 
 VALUES, SECOND_US = 20, 1_000_000
 COLUMNS = {"a": ("x", "y"), "b": ("x",), "c": ("y",)}

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, RingBucket
-from watersmeet.plan.ring import Registered, plan_ring
+from watersmeet.kernel import TS, SharedBucket
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.query import (
     BEGINNING,
     Attribute,
@@ -39,7 +39,7 @@ from watersmeet.query import (
     column_expr,
     range_us,
 )
-from watersmeet.query.ring import Ring
+from watersmeet.query.shared_dataflow import SharedDataflow
 
 SECOND = 1_000_000
 
@@ -126,17 +126,17 @@ class Outcome:
     memory_bytes: int = 0
 
 
-def run(setting: Setting, ring: Ring) -> Outcome:
+def run(setting: Setting, dataflow: SharedDataflow) -> Outcome:
     """Time and memory of the second half of the batches, when windows are full."""
-    buckets = {level: RingBucket(ring, level) for level in range(1, ring.levels + 1)}
-    relations = {relation.name: relation.level for relation in ring.relations}
-    before = dict.fromkeys(ring.streams, BEGINNING)
+    buckets = {level: SharedBucket(dataflow, level) for level in range(1, dataflow.levels + 1)}
+    relations = {relation.name: relation.level for relation in dataflow.relations}
+    before = dict.fromkeys(dataflow.streams, BEGINNING)
     outcome = Outcome()
     for number, batch in enumerate(batches_of(setting)):
-        after = dict.fromkeys(ring.streams, (number + 1) * setting.batch_s * SECOND - SECOND)
+        after = dict.fromkeys(dataflow.streams, (number + 1) * setting.batch_s * SECOND - SECOND)
         started = time.perf_counter()
         inboxes: dict[int, dict[str, list[pa.RecordBatch]]] = {level: {} for level in buckets}
-        for feed in ring.feeds:
+        for feed in dataflow.feeds:
             names = dict.fromkeys((TS, *(key.name for key in feed.keys), *feed.columns))
             for level in feed.levels:
                 inboxes[level][feed.name] = [batch[feed.stream].select(list(names))]
@@ -159,19 +159,19 @@ def run(setting: Setting, ring: Ring) -> Outcome:
 
 def report(setting: Setting, registered: Sequence[Registered], *, profile: bool = False) -> None:
     started = time.perf_counter()
-    ring = plan_ring(registered, setting.declared, setting.levels)
+    dataflow = plan_dataflow(registered, setting.declared, setting.levels)
     planned = time.perf_counter() - started
     profiler = cProfile.Profile()
     if profile:
         profiler.enable()
-    outcome = run(setting, ring)
+    outcome = run(setting, dataflow)
     profiler.disable()
     print(
         f"{len(registered):>6,} queries: {outcome.rows / outcome.seconds:>9,.0f} rows/s, "
         f"{outcome.seconds / (setting.batches - setting.batches // 2):.2f} s a batch, "
         f"{outcome.results:,} results, {outcome.answers:,} answers, "
         f"{outcome.state_bytes / 1e6:,.0f} MB of state, {outcome.memory_bytes / 1e6:,.0f} MB with indexes; "
-        f"{len(ring.relations):,} relations, {len(ring.joins):,} joins, planned in {planned:.1f} s",
+        f"{len(dataflow.relations):,} relations, {len(dataflow.joins):,} joins, planned in {planned:.1f} s",
         flush=True,
     )
     if profile:

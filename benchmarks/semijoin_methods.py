@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.plan.semijoin_cost import PAPER_METHODS, JoinSide, Method, OneWayJoin, join_cost
-from watersmeet.plan.statistics import Link
+from watersmeet.plan.sites.semijoin.cost import PAPER_METHODS, JoinSide, Method, OneWayJoin, join_cost
+from watersmeet.plan.statistics.statistics import Link
 
 STREAM = JoinSide(rate_per_s=300, window_tuples=900, tuple_bytes=1250, key_bytes=5, distinct=10)
 LINK = Link(bytes_per_s=128_000, latency_s=0.025)

@@ -18,7 +18,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from watersmeet.lab.semijoin_queries import (
+from watersmeet.lab.wan.semijoin.queries import (
     ATTRIBUTES,
     RATES_PER_S,
     SELECTIVITY_FACTORS,
@@ -28,11 +28,11 @@ from watersmeet.lab.semijoin_queries import (
     StreamParameters,
     site_stream,
 )
-from watersmeet.lab.semijoin_streams import topology_graph
-from watersmeet.plan.semijoin import optimize_semijoin
-from watersmeet.plan.semijoin_cost import ProcessingCosts
-from watersmeet.plan.semijoin_model import SemijoinModel
-from watersmeet.plan.semijoin_plan import Ordering
+from watersmeet.lab.wan.semijoin.streams import topology_graph
+from watersmeet.plan.sites.semijoin.cost import ProcessingCosts
+from watersmeet.plan.sites.semijoin.model import SemijoinModel
+from watersmeet.plan.sites.semijoin.plan import Ordering
+from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.query import JoinGraph
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, JoinBucket, Marks, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import TS, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
 from watersmeet.query import Column, Query, Stream
 from watersmeet.sql import bind_query
 
@@ -80,7 +80,9 @@ def run(workload: Workload, limit: StateLimit | None = None) -> Outcome:
     answers = shed = peak = 0
     missed = 0.0
     for batch in workload.batches():
-        marks = Marks({name: int(one.column(TS)[-1].as_py()) for name, one in batch.items() if one.num_rows})
+        marks = Punctuation(
+            {name: int(one.column(TS)[-1].as_py()) for name, one in batch.items() if one.num_rows}
+        )
         answers += sum(table.num_rows for table in bucket.step(batch, marks))
         missed += bucket.counts.missed
         shed += sum(bucket.counts.shed.values())

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.spark.fixtures"]
+
 _SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same cases every time: a change is judged by what it changes, not by a case that chance brought up.
 settings.register_profile("repeated", _SLOW_IS_FINE, derandomize=True)

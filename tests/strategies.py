@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
     UNBOUNDED,
     Aggregate,

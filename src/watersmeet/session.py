@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import StateLimit
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
-from watersmeet.plan.ring import Registered, plan_ring
-from watersmeet.plan.statistics import Statistics
-from watersmeet.plan.statistics_file import read_statistics
+from watersmeet.plan.statistics.file import read_statistics
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
 from watersmeet.query.query import MAX_INPUTS
-from watersmeet.spark.batch_limits import BATCH_SHARE, limit_batches
-from watersmeet.spark.checkpoint import Checkpoint
-from watersmeet.spark.compile import Compiler
-from watersmeet.spark.connectors import is_remote
-from watersmeet.spark.dead_letters import DeadLetters, plan_dead_letters
-from watersmeet.spark.environment import PARTITIONS, check_session, is_local, new_session
-from watersmeet.spark.inferred_columns import InferredColumns
-from watersmeet.spark.job import Job, RunOptions
-from watersmeet.spark.packages import add_packages, download_refusal
-from watersmeet.spark.parquet_files import file_names
-from watersmeet.spark.progress import Progress
-from watersmeet.spark.ring_answers import RingAnswers, column_types
-from watersmeet.spark.ring_compile import RingCompiler, ring_fingerprint, ring_inputs
-from watersmeet.spark.ring_frame import ring_frame
-from watersmeet.spark.ring_ship import ship_ring
-from watersmeet.spark.ship import ship_package
-from watersmeet.spark.sources import read_stream, stamp_arrivals
-from watersmeet.spark.state_limit import parse_limit, session_limit
+from watersmeet.spark.compile.compile import Compiler
+from watersmeet.spark.jobs.checkpoint import Checkpoint
+from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
+from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.answers import SharedAnswers, column_types
+from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.frame import dataflow_frame
+from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
+from watersmeet.spark.session.packages import add_packages, download_refusal
+from watersmeet.spark.session.ship import ship_package
+from watersmeet.spark.sources.batch_limits import BATCH_SHARE, limit_batches
+from watersmeet.spark.sources.inferred_columns import InferredColumns
+from watersmeet.spark.sources.parquet.files import file_names
+from watersmeet.spark.sources.streams import read_stream, stamp_arrivals
+from watersmeet.spark.storage.paths import is_remote
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
@@ -150,16 +150,16 @@ class Session:
             raise ConfigurationError("a ring needs at least one query")
         used = {item.stream.name for each in registered for item in each.query.inputs}
         read = [stream for stream in streams if stream.name in used]
-        ring = plan_ring(registered, read, levels or MAX_INPUTS - 1, statistics)
+        dataflow = plan_dataflow(registered, read, levels or MAX_INPUTS - 1, statistics)
         if levels is None:
-            ring = replace(ring, levels=max(join.level for join in ring.joins))
-        ship = ship_ring(self.spark, ring)
+            dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
+        ship = ship_dataflow(self.spark, dataflow)
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
-        inputs = ring_inputs(ring, read, self._sources, {})
-        fingerprint = ring_fingerprint(ring, read, partitions)
-        blobs = RingCompiler(ring, ship, inputs, partitions, fingerprint).answers()
+        inputs = dataflow_inputs(dataflow, read, self._sources, {})
+        fingerprint = dataflow_fingerprint(dataflow, read, partitions)
+        blobs = SharedCompiler(dataflow, ship, inputs, partitions, fingerprint).answers()
         by_number = {each.number: each.query for each in registered}
-        return ring_frame(blobs, RingAnswers(ship, by_number, column_types(read, self._sources)))
+        return dataflow_frame(blobs, SharedAnswers(ship, by_number, column_types(read, self._sources)))
 
     def explain(self, text: str, statistics: Statistics | None = None, *, routing: str | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from watersmeet.kernel import narrow
-from watersmeet.kernel import slice as slices
+from watersmeet.kernel.columns import narrow
+from watersmeet.kernel.state import slice as slices
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from tests.strategies import to_arrow
-from watersmeet.kernel import ANSWER_TS, KEEP, TICK, TS, Bucket, Marks, lay_out
-from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.kernel import ANSWER_TS, KEEP, TICK, TS, Bucket, Punctuation, lay_out
+from watersmeet.oracle.evaluate import evaluate
+from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Input, Query
 from watersmeet.query.arrow_types import arrow_type
-from watersmeet.query.evaluate import evaluate
 
 
 def chunk(query: Query, item: Input, tuples: Sequence[Tuple]) -> pa.RecordBatch:
@@ -47,7 +47,7 @@ def observed_max(query: Query, batch: MicroBatch) -> dict[str, int]:
 def feed(bucket: Bucket, batch: MicroBatch | None, *, flush: bool = False) -> list[pa.Table]:
     """One step of a bucket over a micro-batch; None is a step without tuples."""
     query, batch = bucket.query, batch or {}
-    marks = Marks(observed_max(query, batch), is_end=flush)
+    marks = Punctuation(observed_max(query, batch), is_end=flush)
     new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
     return list(bucket.step({alias: one for alias, one in new.items() if one.num_rows}, marks))
 

@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 
-from watersmeet.plan.statistics import AttributeStatistics, Network, Statistics, StreamStatistics
+from watersmeet.plan.statistics.statistics import AttributeStatistics, Network, Statistics, StreamStatistics
 from watersmeet.query import (
     Attribute,
     AttributeClass,

@@ -9,7 +9,14 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["statistics", "value_groups", "rate_model", "stream_partition", "completeness"]
+    "name",
+    [
+        "statistics.statistics",
+        "statistics.value_groups",
+        "statistics.rate_model",
+        "sites.stream_partition",
+        "sizing.completeness",
+    ],
 )
 def test_docstring_examples_hold(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"watersmeet.plan.{name}"))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.probing import ProbingSequence, plan_probing
-from watersmeet.plan.rate_model import rate_model
-from watersmeet.plan.statistics import AttributeStatistics, Statistics, StreamStatistics
+from watersmeet.plan.statistics.rate_model import rate_model
+from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 
 
 def statistics(rates: dict[str, float], distinct: float = 100) -> Statistics:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from watersmeet.errors import DataError
-from watersmeet.query.ring import Ring
-from watersmeet.registry.changes import Standing
-from watersmeet.spark.progress import Progress
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.serve.registry.changes import Standing
+from watersmeet.spark.metrics.progress import Progress
 
 
 class KilledError(BaseException):
@@ -27,8 +27,8 @@ class FakeEngine:
 
     def job(self, standing: Standing, before: Progress | None) -> FakeJob:
         assert {query.number for query in standing.record.queries} == set(standing.bound)
-        assert {ending.number for ending in standing.ring.endings} == set(standing.bound)
-        return FakeJob(self, standing.ring, before)
+        assert {ending.number for ending in standing.dataflow.endings} == set(standing.bound)
+        return FakeJob(self, standing.dataflow, before)
 
     def look_after(self) -> None:
         pass
@@ -39,10 +39,10 @@ class FakeEngine:
     def committed(self) -> int:
         return self.commits
 
-    def begin(self, ring: Ring) -> None:
+    def begin(self, dataflow: SharedDataflow) -> None:
         """Begins the next batch, or the one that was cut off."""
         self.offsets = self.commits + 1
-        there = (e for e in ring.endings if e.since <= self.offsets < e.until)
+        there = (e for e in dataflow.endings if e.since <= self.offsets < e.until)
         self.done.append((self.offsets, frozenset((e.query, e.number) for e in there)))
 
     def check(self) -> dict[int, frozenset[tuple[str, int]]]:
@@ -56,7 +56,7 @@ class FakeEngine:
 @dataclass
 class FakeJob:
     engine: FakeEngine
-    ring: Ring
+    dataflow: SharedDataflow
     progress: Progress | None
     runs: bool = False
 
@@ -65,7 +65,7 @@ class FakeJob:
 
     def stop(self) -> None:
         if self.runs and self.engine.is_busy:
-            self.engine.begin(self.ring)
+            self.engine.begin(self.dataflow)
         self.runs = False
 
     def is_running(self) -> bool:
@@ -75,8 +75,8 @@ class FakeJob:
         """A batch a call, as long as it runs."""
         if not self.runs:
             return []
-        self.engine.begin(self.ring)
-        if self.engine.failing in [ending.query for ending in self.ring.at(self.engine.offsets).endings]:
+        self.engine.begin(self.dataflow)
+        if self.engine.failing in [ending.query for ending in self.dataflow.at(self.engine.offsets).endings]:
             raise DataError(f"{self.engine.failing} divides by zero")
         self.engine.commits = self.engine.offsets
         self.progress = Progress(self.engine.commits, "2026-01-01T00:00:00Z", 1)

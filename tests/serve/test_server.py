@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry.rings import CHAIN, JUDGE, PAIR, new_record
 from tests.serve.fake_engine import FakeEngine, KilledError
+from tests.serve.registry.dataflows import CHAIN, JUDGE, PAIR, new_record
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import NEVER
-from watersmeet.registry.folder import RingFolder
-from watersmeet.registry.record import require_record, write_record
-from watersmeet.registry.requests import REPLIES, REQUESTS, Drop, Reply, Submit, await_reply, send
-from watersmeet.registry.status import read_status
 from watersmeet.serve import server as server_module
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import require_record, write_record
+from watersmeet.serve.registry.requests import REPLIES, REQUESTS, Drop, Reply, Submit, await_reply, send
+from watersmeet.serve.registry.status import read_status
 from watersmeet.serve.server import Change, Server
 
 
@@ -27,17 +27,17 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RingFolder:
-    ring = RingFolder(tmp_path)
-    write_record(ring, new_record(tmp_path))
-    return ring
+def folder(tmp_path: Path) -> RegistryFolder:
+    dataflow = RegistryFolder(tmp_path)
+    write_record(dataflow, new_record(tmp_path))
+    return dataflow
 
 
-def new_server(folder: RingFolder, engine: FakeEngine) -> Server:
+def new_server(folder: RegistryFolder, engine: FakeEngine) -> Server:
     return Server(folder, require_record(folder), engine, JUDGE)
 
 
-def serve(folder: RingFolder, engine: FakeEngine, rounds: int = 4) -> list[Change]:
+def serve(folder: RegistryFolder, engine: FakeEngine, rounds: int = 4) -> list[Change]:
     """Serves for a few rounds; the changes that were made."""
     changes: list[Change] = []
     server = new_server(folder, engine)
@@ -47,7 +47,7 @@ def serve(folder: RingFolder, engine: FakeEngine, rounds: int = 4) -> list[Chang
     return changes
 
 
-def replies(folder: RingFolder) -> dict[str, Reply]:
+def replies(folder: RegistryFolder) -> dict[str, Reply]:
     names = folder.names(REPLIES, ".json")
     return {name: Reply(**json.loads(folder.read(f"{REPLIES}/{name}.json") or "")) for name in names}
 
@@ -56,7 +56,7 @@ def one(name: str, sql: str = CHAIN) -> Submit:
     return Submit(((name, sql),))
 
 
-def test_a_query_is_there_from_the_batch_its_reply_names(folder: RingFolder) -> None:
+def test_a_query_is_there_from_the_batch_its_reply_names(folder: RegistryFolder) -> None:
     engine = FakeEngine()
     serve(folder, engine)
     request = send(folder, one("a"))
@@ -75,7 +75,7 @@ def test_a_query_is_there_from_the_batch_its_reply_names(folder: RingFolder) -> 
     assert folder.names(REQUESTS, ".json") == []
 
 
-def test_requests_that_come_while_it_runs(folder: RingFolder) -> None:
+def test_requests_that_come_while_it_runs(folder: RegistryFolder) -> None:
     engine = FakeEngine()
     server = new_server(folder, engine)
     sent: dict[str, str] = {}
@@ -127,7 +127,7 @@ REQUESTS_OF_A_LIFE: list[Submit | Drop] = [
 class Life:
     """All requests, two at a time while the ring is served, by servers that are killed at a write."""
 
-    folder: RingFolder
+    folder: RegistryFolder
     engine: FakeEngine
     ids: list[str] = field(default_factory=list)
     kills: int = 0
@@ -175,12 +175,12 @@ _ENDS = {2: 3, 1: 6, 3: 6}
 def test_killed_at_any_write_it_handles_each_request_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool, kills: int
 ) -> None:
-    acts = {name: getattr(RingFolder, name) for name in ("write", "remove")}
+    acts = {name: getattr(RegistryFolder, name) for name in ("write", "remove")}
     countdown = 0
     life: Life
 
     def deadly(name: str) -> Callable[..., None]:
-        def act(self: RingFolder, file: str, *rest: str) -> None:
+        def act(self: RegistryFolder, file: str, *rest: str) -> None:
             nonlocal countdown
             is_client = file.startswith(f"{REQUESTS}/") and name == "write"
             countdown -= not is_client
@@ -195,12 +195,12 @@ def test_killed_at_any_write_it_handles_each_request_once(
         return act
 
     for step in range(1, 60, 1 if kills == 1 else 4):
-        folder = RingFolder(tmp_path / str(step))
+        folder = RegistryFolder(tmp_path / str(step))
         write_record(folder, new_record(folder.path))
         life = Life(folder, FakeEngine(is_busy=step % 2 == 0))
         with monkeypatch.context() as patched:
             for name in acts:
-                patched.setattr(RingFolder, name, deadly(name))
+                patched.setattr(RegistryFolder, name, deadly(name))
             countdown = step
             life.live()
         life.check()
@@ -210,7 +210,7 @@ def test_killed_at_any_write_it_handles_each_request_once(
     pytest.fail("there is no end to the writes")
 
 
-def test_a_stop_that_cuts_a_batch_off_leaves_it_its_queries(folder: RingFolder) -> None:
+def test_a_stop_that_cuts_a_batch_off_leaves_it_its_queries(folder: RegistryFolder) -> None:
     engine = FakeEngine(is_busy=True)
     serve(folder, engine)
     assert engine.offsets == engine.commits + 1
@@ -222,7 +222,9 @@ def test_a_stop_that_cuts_a_batch_off_leaves_it_its_queries(folder: RingFolder) 
     engine.check()
 
 
-def test_a_query_that_made_the_ring_fail_can_be_dropped_by_the_next_server(folder: RingFolder) -> None:
+def test_a_query_that_made_the_dataflow_fail_can_be_dropped_by_the_next_server(
+    folder: RegistryFolder,
+) -> None:
     engine = FakeEngine(failing="bad")
     send(folder, Submit((("good", CHAIN), ("bad", PAIR.format(1)))))
     with pytest.raises(DataError, match="bad divides by zero"):
@@ -240,7 +242,7 @@ def test_a_query_that_made_the_ring_fail_can_be_dropped_by_the_next_server(folde
     assert status.failure is None
 
 
-def test_a_request_that_cannot_be_read_is_refused(folder: RingFolder) -> None:
+def test_a_request_that_cannot_be_read_is_refused(folder: RegistryFolder) -> None:
     for name, text in (("1", "{"), ("2", '{"do": "fly"}'), ("3", "[1]"), ("4", '{"do": "submit"}')):
         folder.write(f"{REQUESTS}/{name}.json", text)
     serve(folder, FakeEngine())
@@ -249,7 +251,7 @@ def test_a_request_that_cannot_be_read_is_refused(folder: RingFolder) -> None:
     )
 
 
-def test_one_server_at_a_time(folder: RingFolder) -> None:
+def test_one_server_at_a_time(folder: RegistryFolder) -> None:
     assert not folder.is_served()
     with folder.serving():
         assert folder.is_served()
@@ -261,7 +263,7 @@ def test_one_server_at_a_time(folder: RingFolder) -> None:
         pass
 
 
-def test_a_client_reads_its_reply_and_leaves_nothing_behind(folder: RingFolder) -> None:
+def test_a_client_reads_its_reply_and_leaves_nothing_behind(folder: RegistryFolder) -> None:
     request = send(folder, one("a"))
     with pytest.raises(ConfigurationError, match=r"no server runs on .* The request waits there"):
         await_reply(folder, request)
@@ -270,7 +272,7 @@ def test_a_client_reads_its_reply_and_leaves_nothing_behind(folder: RingFolder) 
     assert folder.names(REQUESTS, ".json") == folder.names(REPLIES, ".json") == []
 
 
-def test_many_submits_are_one_change(folder: RingFolder) -> None:
+def test_many_submits_are_one_change(folder: RegistryFolder) -> None:
     for n in range(200):
         send(folder, one(f"q{n}", PAIR.format(n)))
     engine = FakeEngine()

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from tests.strategies import to_arrow
-from watersmeet import oracle
-from watersmeet.oracle import MicroBatch, Tuple
+from watersmeet.oracle import oracle
+from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Query
 from watersmeet.sql import parse_pipeline
 

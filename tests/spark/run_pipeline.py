@@ -13,8 +13,8 @@ from pathlib import Path
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.session import Session
-from watersmeet.spark.job import Job, RunOptions
-from watersmeet.spark.progress import Progress
+from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.spark.metrics.progress import Progress
 
 SMALL = {"spark.driver.memory": "600m", "spark.sql.shuffle.partitions": "3"}
 

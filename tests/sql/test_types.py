@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from watersmeet.sql.types import comparison_type, is_exact_cast
+from watersmeet.sql.syntax.types import comparison_type, is_exact_cast
 
 FAMILIES = (
     ("tinyint", "smallint", "int", "bigint", "decimal(10,2)", "decimal(38,38)", "float", "double"),

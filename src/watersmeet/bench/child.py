@@ -12,7 +12,7 @@ from pathlib import Path
 
 from watersmeet.bench.engines import ENGINES
 from watersmeet.bench.workloads import WORKLOADS
-from watersmeet.spark.environment import PARTITIONS
+from watersmeet.spark.session.environment import PARTITIONS
 
 
 def main() -> None:

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from watersmeet.bench.workloads import Workload
 from watersmeet.session import Session, follow
-from watersmeet.spark.cascade import cascade
-from watersmeet.spark.environment import PARTITIONS, PROVIDER, ROCKSDB, check_java, cores_of, plain_settings
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import observed_metrics
+from watersmeet.spark.compile.cascade import cascade
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.metrics.progress import observed_metrics
+from watersmeet.spark.session.environment import (
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB,
+    check_java,
+    cores_of,
+    plain_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,15 +25,15 @@ from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch
 from watersmeet.bench.query_sets import QuerySet
 from watersmeet.bench.report import write_figures
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.ring import Registered, plan_ring
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.session import Session
-from watersmeet.spark.cascade import cascade
-from watersmeet.spark.environment import PARTITIONS, PROVIDER
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.parquet_files import file_names
-from watersmeet.spark.progress import observed_metrics
-from watersmeet.spark.ring_job import RingJob
-from watersmeet.spark.sources import read_stream
+from watersmeet.spark.compile.cascade import cascade
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.shared_job import SharedJob
+from watersmeet.spark.metrics.progress import observed_metrics
+from watersmeet.spark.session.environment import PARTITIONS, PROVIDER
+from watersmeet.spark.sources.parquet.files import file_names
+from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
@@ -114,18 +114,18 @@ def _check_agreement(ours: QueriesFigures, theirs: QueriesFigures) -> None:
         )
 
 
-def run_ring(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
+def run_dataflow(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
     """All queries in one ring, after a few of them have warmed up the process."""
     session = Session(conf=ALL_REPORTS, log=folder / "spark.log")
     deadline, number = time.monotonic() + WARM_UP_S, 0
     while time.monotonic() < deadline:
         few = replace(queries, queries=min(queries.queries, WARM_UP_QUERIES), constants=1)
-        _run_ring(session, few, data, folder / f"warm-up-{number}", deadline)
+        _run_dataflow(session, few, data, folder / f"warm-up-{number}", deadline)
         number += 1
-    return _run_ring(session, queries, data, folder / "run", math.inf)
+    return _run_dataflow(session, queries, data, folder / "run", math.inf)
 
 
-def _run_ring(
+def _run_dataflow(
     session: Session, queries: QuerySet, data: Path, folder: Path, deadline: float
 ) -> QueriesFigures:
     spark = session.spark
@@ -136,20 +136,20 @@ def _run_ring(
         for number, (name, query) in enumerate(bound.items())
     ]
     began = time.perf_counter()
-    ring = plan_ring(registered, pipeline.streams, LEVELS)
+    dataflow = plan_dataflow(registered, pipeline.streams, LEVELS)
     planned = time.perf_counter() - began
     sources = {s.name: read_stream(spark, s, folder) for s in pipeline.streams}
     names = {s.name: file_names(spark, s, folder) for s in pipeline.streams}
-    job = RingJob(
+    job = SharedJob(
         spark,
-        ring,
+        dataflow,
         {each.number: each.query for each in registered},
         pipeline,
         sources,
         {name: frame for name, frame in names.items() if frame is not None},
         folder=str(folder / "checkpoint"),
         base=folder,
-        ring_id="bench",
+        dataflow_id="bench",
         partitions=int(spark.conf.get(PARTITIONS) or 1),
         options=RunOptions(available_now=True),
     )
@@ -158,7 +158,7 @@ def _run_ring(
         time.sleep(0.2)
     job.poll()
     job.stop()
-    facts = {"plan_s": planned, "joins": len(ring.joins), "relations": len(ring.relations)}
+    facts = {"plan_s": planned, "joins": len(dataflow.joins), "relations": len(dataflow.relations)}
     return _of_reports(queries, job.reports, facts, _count_answers(folder / "answers"))
 
 
@@ -274,7 +274,7 @@ def main() -> None:
     order = json.loads((folder / "order.json").read_text())
     queries, data = QuerySet(**order["set"]), Path(order["data"])
     if order["engine"] == OURS:
-        figures = run_ring(queries, data, folder)
+        figures = run_dataflow(queries, data, folder)
     else:
         figures = run_separately(queries, data, folder, order["limit_s"])
     (folder / "figures.json").write_text(json.dumps(asdict(figures)))

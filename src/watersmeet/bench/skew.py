@@ -24,9 +24,9 @@ from watersmeet.bench.report import write_figures
 from watersmeet.bench.workloads import NETMON3, Workload
 from watersmeet.errors import WatersmeetError
 from watersmeet.session import Session
-from watersmeet.spark.environment import PARTITIONS
-from watersmeet.spark.hot_keys import SWITCH
-from watersmeet.spark.progress import observed_metrics
+from watersmeet.spark.exchange.hot_keys import SWITCH
+from watersmeet.spark.metrics.progress import observed_metrics
+from watersmeet.spark.session.environment import PARTITIONS
 
 BUCKETS = 4
 SKEWS = (0.0, 1.2)

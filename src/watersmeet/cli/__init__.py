@@ -17,11 +17,11 @@ from watersmeet.cli.bench import bench_command
 from watersmeet.cli.demo import demo_command
 from watersmeet.cli.explain import explain_command
 from watersmeet.cli.lab import lab_commands
-from watersmeet.cli.messages import tell_error
 from watersmeet.cli.queries import drop_command, list_command, submit_command, tail_command
 from watersmeet.cli.run import run_command
 from watersmeet.cli.serve import serve_command
 from watersmeet.cli.size import size_command
+from watersmeet.cli.terminal.messages import tell_error
 from watersmeet.errors import WatersmeetError
 
 app = typer.Typer(

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import tell, waiting
 from watersmeet.cli.reading import parse_settings, read_declared, sources_of, spark_session
 from watersmeet.cli.request import DEFAULT_MASTER
+from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.terminal.messages import tell, waiting
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.statistics_file import write_statistics
-from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS, analyze
-from watersmeet.spark.packages import add_packages
-from watersmeet.spark.sources import read_batch
+from watersmeet.plan.statistics.file import write_statistics
+from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS, analyze
+from watersmeet.spark.session.packages import add_packages
+from watersmeet.spark.sources.streams import read_batch
 
 
 def analyze_command(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from watersmeet.cli.messages import tell
+from watersmeet.cli.terminal.messages import tell
 from watersmeet.errors import ConfigurationError
 
 QUICK_WARM_UP_S = 10

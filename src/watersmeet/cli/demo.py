@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import tell, tell_error, waiting
+from watersmeet.cli.demonstration import Demo, run_demo
 from watersmeet.cli.reading import spark_session
 from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.stopping import catch_stop
-from watersmeet.demo import Demo, run_demo
+from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.terminal.messages import tell, tell_error, waiting
+from watersmeet.cli.terminal.stopping import catch_stop
 from watersmeet.errors import WatersmeetError
 
 

@@ -10,14 +10,14 @@ import typer
 
 from watersmeet.cli.explain_sites import advise
 from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
+from watersmeet.cli.terminal.reports import show_reports
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.decide_routing import ROUTINGS
-from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
-from watersmeet.plan.statistics import Statistics
-from watersmeet.spark.analyze import DEFAULT_SAMPLE_ROWS
-from watersmeet.spark.environment import default_partitions
+from watersmeet.plan.explain.explain import AUTO, KNOWN_STRATEGIES, explain
+from watersmeet.plan.routing.decide import ROUTINGS
+from watersmeet.plan.statistics.statistics import Statistics
+from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS
+from watersmeet.spark.session.environment import default_partitions
 
 
 def explain_command(

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import waiting
 from watersmeet.cli.reading import names, sources_of, spark_session
+from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.terminal.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.explain_sites import SiteAdvice, advise_sites
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.explain.sites import SiteAdvice, advise_sites
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
-from watersmeet.spark.connectors import local_path
-from watersmeet.spark.failures import first_line
-from watersmeet.spark.packages import add_packages
-from watersmeet.spark.sources import read_batch
+from watersmeet.spark.session.connectors import local_path
+from watersmeet.spark.session.failures import first_line
+from watersmeet.spark.session.packages import add_packages
+from watersmeet.spark.sources.streams import read_batch
 
 if TYPE_CHECKING:
-    from watersmeet.lab.site_advice import SiteSimulation
-    from watersmeet.lab.site_sample import SiteSample
+    from watersmeet.lab.wan.advice.advice import SiteSimulation
+    from watersmeet.lab.wan.advice.sample import SiteSample
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def _seconds(text: str) -> float:
 def _simulate(
     file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, master: str, rows: int, seed: int
 ) -> SiteSimulation:
-    from watersmeet.lab.site_advice import sample_seconds, simulate_advice
-    from watersmeet.lab.site_sample import draw_sample
+    from watersmeet.lab.wan.advice.advice import sample_seconds, simulate_advice
+    from watersmeet.lab.wan.advice.sample import draw_sample
 
     taken = _take(file, advice.query, master, rows)
     if isinstance(taken, str):
@@ -92,7 +92,7 @@ def _simulate(
 
 def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
     """The first tuples of the sources; where they cannot be had, the reason."""
-    from watersmeet.lab.site_sample import taken_sample
+    from watersmeet.lab.wan.advice.sample import taken_sample
 
     for stream in query.streams:
         if stream.source is None:
@@ -100,7 +100,7 @@ def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
         path = local_path(stream.source, file.parent)
         if path is not None and not path.exists() and not glob.glob(str(path)):
             return f"the source of {stream.name} has no data: there is no {stream.source.option('path')}"
-    from watersmeet.spark.sample import sample_inputs
+    from watersmeet.spark.analyze.sample import sample_inputs
 
     try:
         conf = add_packages({}, sources_of(file))

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import tell
 from watersmeet.cli.reading import spark_session
+from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.terminal.messages import tell
 from watersmeet.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from watersmeet.lab.figures import Progress, Runner
+    from watersmeet.lab.figures.registry import Progress, Runner
 
 lab_commands = typer.Typer(
     help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
@@ -28,7 +28,7 @@ lab_commands = typer.Typer(
 @lab_commands.command("list")
 def list_figures() -> None:
     """Name every figure."""
-    from watersmeet.lab.figures import figure_titles
+    from watersmeet.lab.figures.registry import figure_titles
 
     titles = figure_titles()
     width = max(map(len, titles), default=0)
@@ -53,8 +53,8 @@ def make_figure(
     ] = None,
 ) -> None:
     """Run a figure's simulations, draw it, and tell which of the paper's claims hold."""
-    from watersmeet.lab.figures import run_figure, write_figure
-    from watersmeet.lab.text_chart import draw_text
+    from watersmeet.lab.figures.registry import run_figure, write_figure
+    from watersmeet.lab.figures.text_chart import draw_text
 
     workers = processes or os.cpu_count() or 1
     with _progress_bar(name) as progress, _runner(master, workers, progress) as runner:
@@ -90,7 +90,7 @@ def make_page(
     ] = False,
 ) -> None:
     """Put figures that were run on one page of Markdown: claims, verdicts and numbers."""
-    from watersmeet.lab.figure_page import copy_pictures, figure_page, read_figures
+    from watersmeet.lab.figures.figure_page import copy_pictures, figure_page, read_figures
 
     if pictures and out is None:
         raise ConfigurationError("--pictures puts drawings beside the page, so it goes with --out")
@@ -116,9 +116,9 @@ def watch(
     ] = None,
 ) -> None:
     """Step through a small ring: every message, and where queries and tuples sit."""
-    from watersmeet.lab.watch import record
-    from watersmeet.lab.watch_page import to_page
-    from watersmeet.lab.watch_text import to_text
+    from watersmeet.lab.watch.page import to_page
+    from watersmeet.lab.watch.protocols import record
+    from watersmeet.lab.watch.text import to_text
 
     recording = record(scenario)
     if text or out is None:
@@ -158,10 +158,10 @@ def _progress_bar(name: str) -> Iterator[Progress]:
 @contextmanager
 def _runner(master: str | None, processes: int, progress: Progress) -> Iterator[Runner]:
     """Where simulations run: on Spark, in several processes, or here."""
-    from watersmeet.lab.figures import run_here, run_in_processes
+    from watersmeet.lab.figures.registry import run_here, run_in_processes
 
     if master is not None:
-        from watersmeet.spark.sweep import run_sweep
+        from watersmeet.spark.jobs.sweep import run_sweep
 
         with spark_session(master, {}, temporary_log()) as session:
             yield partial(run_sweep, session.spark, progress=progress)

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.messages import tell, waiting
+from watersmeet.cli.terminal.messages import tell, waiting
 from watersmeet.errors import ConfigurationError
-from watersmeet.registry.folder import RingFolder
-from watersmeet.registry.listing import list_queries
-from watersmeet.registry.names import check_name, name_statements, refuse_unknown
-from watersmeet.registry.record import RECORD, RingRecord, require_record
-from watersmeet.registry.requests import Drop, Request, Submit, await_reply, send
-from watersmeet.registry.tails import TOUCH_S, Tail
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.listing import list_queries
+from watersmeet.serve.registry.names import check_name, name_statements, refuse_unknown
+from watersmeet.serve.registry.record import RECORD, RegistryRecord, require_record
+from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
+from watersmeet.serve.registry.tails import TOUCH_S, Tail
 from watersmeet.session import read_text
 from watersmeet.sql import bind_select, parse_statements
-from watersmeet.sql.refuse import Source
-from watersmeet.sql.split import split_statements
+from watersmeet.sql.syntax.refuse import Source
+from watersmeet.sql.syntax.split import split_statements
 
 POLL_S = 0.1
 
@@ -50,8 +50,8 @@ def submit_command(
     no_wait: NoWait = False,
 ) -> None:
     """Add queries to a ring; each sees tuples from then on."""
-    ring = RingFolder(folder)
-    record = require_record(ring)
+    dataflow = RegistryFolder(folder)
+    record = require_record(dataflow)
     if [file, execute, many].count(None) != 2:
         raise ConfigurationError(
             "say what to submit, once: NAME FILE.sql, NAME -e 'SELECT ...' or --many FILE.sql"
@@ -63,7 +63,7 @@ def submit_command(
             raise ConfigurationError("a query needs a name: watersmeet submit DIR NAME ...")
         text = execute if execute is not None else read_text(_given(file))
         queries = {check_name(name): _read_one(record, Source(text, "" if file is None else str(file)))}
-    batch = _ask(ring, Submit(tuple(queries.items())), no_wait)
+    batch = _ask(dataflow, Submit(tuple(queries.items())), no_wait)
     if batch is not None:
         typer.echo(f"{_named(list(queries))} from batch {batch} on")
 
@@ -74,10 +74,10 @@ def drop_command(
     no_wait: NoWait = False,
 ) -> None:
     """Take queries away from a ring; what only they needed goes with them."""
-    ring = RingFolder(folder)
-    require_record(ring)
+    dataflow = RegistryFolder(folder)
+    require_record(dataflow)
     unique = tuple(dict.fromkeys(names))
-    batch = _ask(ring, Drop(unique), no_wait)
+    batch = _ask(dataflow, Drop(unique), no_wait)
     if batch is not None:
         typer.echo(f"{_named(list(unique))} until batch {batch}")
 
@@ -86,7 +86,7 @@ def list_command(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="The list as JSON.")] = False
 ) -> None:
     """Show the queries of a ring."""
-    listing = list_queries(RingFolder(folder))
+    listing = list_queries(RegistryFolder(folder))
     typer.echo(listing.to_json() if as_json else listing.pretty())
 
 
@@ -98,13 +98,13 @@ def tail_command(
     ] = None,
 ) -> None:
     """Print the answers of a query as they come, one JSON object a line, until Ctrl-C."""
-    ring = RingFolder(folder)
-    record = require_record(ring)
+    dataflow = RegistryFolder(folder)
+    record = require_record(dataflow)
     if name not in record.staying:
         raise refuse_unknown(name, record.staying)
-    if not ring.is_served():
-        tell(f"no server runs on {ring.path}: answers come when one does")
-    tail = Tail(ring, name)
+    if not dataflow.is_served():
+        tell(f"no server runs on {dataflow.path}: answers come when one does")
+    tail = Tail(dataflow, name)
     tail.open()
     left = count
     try:
@@ -116,35 +116,35 @@ def tail_command(
                 print(end="", flush=True)
             left = None if left is None else left - len(answers)
             if not answers:
-                _stay(ring, tail)
+                _stay(dataflow, tail)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     finally:
         tail.close()
 
 
-def _stay(ring: RingFolder, tail: Tail) -> None:
+def _stay(dataflow: RegistryFolder, tail: Tail) -> None:
     """Goes on waiting, unless the query was dropped."""
     tail.want()
-    age = ring.age_s(RECORD)
-    if age is not None and age < 2 * TOUCH_S and tail.name not in require_record(ring).staying:
+    age = dataflow.age_s(RECORD)
+    if age is not None and age < 2 * TOUCH_S and tail.name not in require_record(dataflow).staying:
         tell(f"query {tail.name} was dropped")
         raise typer.Exit(0)
     time.sleep(POLL_S)
 
 
-def _ask(ring: RingFolder, request: Request, no_wait: bool) -> int | None:
+def _ask(dataflow: RegistryFolder, request: Request, no_wait: bool) -> int | None:
     """Sends a request; the batch from which it holds, None if nobody waits for that."""
-    request_id = send(ring, request)
+    request_id = send(dataflow, request)
     if no_wait:
-        served = "the server takes it" if ring.is_served() else "no server runs; the next one takes it"
-        tell(f"the request waits in {ring.path}: {served}")
+        served = "the server takes it" if dataflow.is_served() else "no server runs; the next one takes it"
+        tell(f"the request waits in {dataflow.path}: {served}")
         return None
     try:
         with waiting("waiting for the server"):
-            reply = await_reply(ring, request_id)
+            reply = await_reply(dataflow, request_id)
     except KeyboardInterrupt:
-        tell(f"the request waits in {ring.path}; see watersmeet list {ring.path}")
+        tell(f"the request waits in {dataflow.path}; see watersmeet list {dataflow.path}")
         raise typer.Exit(130) from None
     if reply.refusal is not None:
         raise ConfigurationError(reply.refusal)
@@ -156,7 +156,7 @@ def _given(file: Path | None) -> Path:
     return file
 
 
-def _read_one(record: RingRecord, source: Source) -> str:
+def _read_one(record: RegistryRecord, source: Source) -> str:
     """The one statement of a text, known to fit the ring's streams."""
     _bind_all(record, source)
     written = split_statements(source)
@@ -167,14 +167,14 @@ def _read_one(record: RingRecord, source: Source) -> str:
     return written[0].text
 
 
-def _read_many(record: RingRecord, file: Path, name: str | None) -> dict[str, str]:
+def _read_many(record: RegistryRecord, file: Path, name: str | None) -> dict[str, str]:
     source = Source(read_text(file), str(file))
     _bind_all(record, source)
     start = f"{name if name is not None else file.stem}-"
     return {n: each.text for n, each in name_statements(source, split_statements(source), start).items()}
 
 
-def _bind_all(record: RingRecord, source: Source) -> None:
+def _bind_all(record: RegistryRecord, source: Source) -> None:
     """Refuses here what the server would refuse too, with the places in the file as it is."""
     for statement in split_statements(source):
         if statement.declares:

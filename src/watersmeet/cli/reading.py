@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
-from watersmeet.cli.log_file import temporary_log
-from watersmeet.cli.messages import waiting
+from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.terminal.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.statistics import Statistics
-from watersmeet.plan.statistics_file import read_statistics
+from watersmeet.plan.statistics.file import read_statistics
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector, Pipeline, Query, Stream
 from watersmeet.session import Session, read_text, statistics_beside
-from watersmeet.spark.failures import first_line
-from watersmeet.spark.packages import add_packages
+from watersmeet.spark.session.failures import first_line
+from watersmeet.spark.session.packages import add_packages
 from watersmeet.sql import parse_pipeline, parse_statements
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.decide_routing import ROUTINGS
+from watersmeet.plan.routing.decide import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
-from watersmeet.spark.hot_keys import SWITCH
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.state_limit import parse_limit
+from watersmeet.spark.exchange.hot_keys import SWITCH
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.state_limit import parse_limit
 
 DEFAULT_MASTER = "local[*]"
 AUTO = "auto"

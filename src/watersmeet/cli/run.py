@@ -13,8 +13,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from watersmeet.cli.log_file import open_log, trim_log
-from watersmeet.cli.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.reading import (
     connectors_of,
     parse_settings,
@@ -23,15 +21,17 @@ from watersmeet.cli.reading import (
     statistics_for,
 )
 from watersmeet.cli.request import DEFAULT_MASTER, Request
-from watersmeet.cli.stopping import StopWish, catch_stop
-from watersmeet.display import count, open_display
+from watersmeet.cli.terminal.display import count, open_display
+from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
+from watersmeet.cli.terminal.stopping import StopWish, catch_stop
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.session import Session, follow
-from watersmeet.spark.failures import explain_failure
-from watersmeet.spark.job import Job
-from watersmeet.spark.packages import add_packages
-from watersmeet.spark.progress import Progress
+from watersmeet.spark.jobs.job import Job
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.session.packages import add_packages
 
 
 def run_command(

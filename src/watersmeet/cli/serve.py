@@ -12,33 +12,33 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from watersmeet.cli.log_file import open_log, trim_log
-from watersmeet.cli.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.reading import connectors_of, parse_settings, spark_session
 from watersmeet.cli.request import DEFAULT_MASTER, Request
 from watersmeet.cli.run import explained, tables_aside
-from watersmeet.cli.stopping import catch_stop
-from watersmeet.display import Display, open_display
+from watersmeet.cli.terminal.display import Display, open_display
+from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
+from watersmeet.cli.terminal.stopping import catch_stop
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector
-from watersmeet.registry.changes import Judge
-from watersmeet.registry.folder import RingFolder
-from watersmeet.registry.record import RingRecord
-from watersmeet.registry.status import await_end_of_last
-from watersmeet.registry.tails import Tails
 from watersmeet.serve.engine import AnswerCheck, SparkEngine
-from watersmeet.serve.make_ring import Asked, find_ring, make_ring
+from watersmeet.serve.make_dataflow import Asked, find_dataflow, make_dataflow
+from watersmeet.serve.registry.changes import Judge
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import RegistryRecord
+from watersmeet.serve.registry.status import await_end_of_last
+from watersmeet.serve.registry.tails import Tails
 from watersmeet.serve.server import Change, Server
 from watersmeet.session import Session, statistics_beside
-from watersmeet.spark.batch_log import newest_batch
-from watersmeet.spark.environment import PARTITIONS
-from watersmeet.spark.folder import Folder
-from watersmeet.spark.inferred_columns import InferredColumns
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.packages import add_packages
-from watersmeet.spark.progress import Progress
-from watersmeet.spark.ring_check import SparkCheck
+from watersmeet.spark.jobs.batch_log import newest_batch
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.check import SparkCheck
+from watersmeet.spark.session.environment import PARTITIONS
+from watersmeet.spark.session.packages import add_packages
+from watersmeet.spark.sources.inferred_columns import InferredColumns
+from watersmeet.spark.storage.folder import Folder
 
 NAMED = 5  # queries of a change that are named one by one
 
@@ -75,16 +75,16 @@ def serve_command(
     """Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR."""
     asked = Asked(streams, levels, checkpoint)
     request = ServeRequest(
-        RingFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log, available_now
+        RegistryFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log, available_now
     )
-    raise typer.Exit(serve_ring(request))
+    raise typer.Exit(serve_dataflow(request))
 
 
 @dataclass(frozen=True)
 class ServeRequest:
     """What the command line asked for."""
 
-    folder: RingFolder
+    folder: RegistryFolder
     asked: Asked
     trigger: str | None = None
     master: str = DEFAULT_MASTER
@@ -112,13 +112,13 @@ class ServeRequest:
         return shlex.join([*words, *(["--json"] if self.as_json else [])])
 
 
-def serve_ring(request: ServeRequest) -> int:
+def serve_dataflow(request: ServeRequest) -> int:
     """Serves until a stop is asked for or the ring fails; the exit code."""
     options = request.as_run.options()
     settings = parse_settings(request.conf)
-    record = find_ring(request.folder, request.asked)
+    record = find_dataflow(request.folder, request.asked)
     with request.folder.serving():
-        record = find_ring(request.folder, request.asked)  # another server may have made it just now
+        record = find_dataflow(request.folder, request.asked)  # another server may have made it just now
         settings = add_packages(settings, _connectors(record, request.asked))
         log = open_log(request.as_run)
         await_end_of_last(request.folder)
@@ -132,7 +132,7 @@ def serve_ring(request: ServeRequest) -> int:
             return 130
 
 
-def _connectors(record: RingRecord | None, asked: Asked) -> tuple[Connector, ...]:
+def _connectors(record: RegistryRecord | None, asked: Asked) -> tuple[Connector, ...]:
     if record is None:
         assert asked.streams is not None
         return connectors_of(asked.streams)
@@ -150,7 +150,7 @@ class ServeRun:
     options: RunOptions
     log: Path
 
-    def follow(self, record: RingRecord | None) -> int:
+    def follow(self, record: RegistryRecord | None) -> int:
         """Serves until a stop is asked for or the ring fails; the exit code."""
         with catch_stop() as stop:
             try:
@@ -172,24 +172,24 @@ class ServeRun:
             self._tell_stop()
             return stop.exit_code
 
-    def _server(self, record: RingRecord, engine: SparkEngine, judge: Judge, display: Display) -> Server:
+    def _server(self, record: RegistryRecord, engine: SparkEngine, judge: Judge, display: Display) -> Server:
         def show(progress: Progress) -> None:
             display.show(progress)
             trim_log(self.log)
 
         queries = sorted(record.staying)
-        self._tell_event("start", ring=record.id, queries=queries, checkpoint=record.checkpoint)
+        self._tell_event("start", dataflow=record.id, queries=queries, checkpoint=record.checkpoint)
         if not queries:
             tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
         return Server(self.request.folder, record, engine, judge, show, self._tell_change, self._tell_refusal)
 
-    def _make(self, judge: Judge) -> RingRecord:
+    def _make(self, judge: Judge) -> RegistryRecord:
         spark = self.session.spark
         asked = self.request.asked
         assert asked.streams is not None
         infer = InferredColumns(spark, asked.streams.parent)
         partitions = int(spark.conf.get(PARTITIONS) or 1)
-        record = make_ring(
+        record = make_dataflow(
             self.request.folder, asked, partitions, infer, judge, lambda at: newest_batch(Folder(spark, at))
         )
         tell_inferred(self.request.as_json, infer.fresh)

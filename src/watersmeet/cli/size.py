@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.reports import show_reports
 from watersmeet.cli.request import DEFAULT_MASTER
+from watersmeet.cli.terminal.reports import show_reports
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.completeness import StreamDemand, size, stream_demands, typed_demands
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.state_size import StateReport, analysed_loads, live_loads
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.sizing.completeness import StreamDemand, size, stream_demands, typed_demands
+from watersmeet.plan.sizing.state_size import StateReport, analysed_loads, live_loads
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import parse_duration
 from watersmeet.query.byte_size import parse_bytes
-from watersmeet.spark.checkpoint import PROGRESS
-from watersmeet.spark.environment import default_partitions
+from watersmeet.spark.jobs.checkpoint import PROGRESS
+from watersmeet.spark.session.environment import default_partitions
 
 _OWN_RATES = "a pipeline file has its own rates and windows: leave out --rate and such"
 

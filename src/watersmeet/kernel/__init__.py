@@ -1,12 +1,7 @@
 """The join kernel: incremental multi-way window joins on Arrow chunks, with no engine around it."""
 
-from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, RankBucket, plan_bucket
-from watersmeet.kernel.chunks import Changes, ChangeTracker, PersistedChunk
-from watersmeet.kernel.distinct import DistinctValues
-from watersmeet.kernel.heavy_hitters import Summary, merge, summarise
-from watersmeet.kernel.hot_routing import Part, route_hot
-from watersmeet.kernel.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
-from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, NumberingBucket, plan_bucket
+from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
 from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
@@ -21,14 +16,19 @@ from watersmeet.kernel.layout import (
     key_column,
     lay_out,
 )
-from watersmeet.kernel.limit import Shed, StateLimit
-from watersmeet.kernel.live_values import LiveValues, decode_heard, encode_heard
-from watersmeet.kernel.ranker import Places
-from watersmeet.kernel.ring import RingBucket
-from watersmeet.kernel.ring_rows import QUERY, RingCounts, RingRows, route_rows
-from watersmeet.kernel.routing import Grid, hash_keys, route
-from watersmeet.kernel.stream_bounds import StreamBounds
-from watersmeet.kernel.watermark import Marks, Patience, Watermark
+from watersmeet.kernel.multiquery.bucket import SharedBucket
+from watersmeet.kernel.multiquery.live_values import LiveValues, decode_reports, encode_reports
+from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, route_rows
+from watersmeet.kernel.output.distinct import DistinctValues
+from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.stream_bounds import StreamBounds
+from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
+from watersmeet.kernel.routing.grid import Grid, hash_keys, route
+from watersmeet.kernel.routing.heavy_hitters import Summary, merge, summarise
+from watersmeet.kernel.routing.hot_routing import Part, route_hot
+from watersmeet.kernel.routing.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
+from watersmeet.kernel.shedding.limit import Shed, StateLimit
+from watersmeet.kernel.state.chunks import Changes, ChangeTracker, PersistedChunk
 
 __all__ = [
     "ANSWER_END",
@@ -52,17 +52,17 @@ __all__ = [
     "InputLayout",
     "JoinBucket",
     "JoinLayout",
+    "LatenessPolicy",
     "LiveValues",
-    "Marks",
     "MultiwayJoin",
+    "NumberingBucket",
     "Part",
-    "Patience",
     "PersistedChunk",
     "Places",
-    "RankBucket",
-    "RingBucket",
-    "RingCounts",
-    "RingRows",
+    "Punctuation",
+    "SharedBucket",
+    "SharedCounts",
+    "SharedRows",
     "Shed",
     "Snapshot",
     "StateLimit",
@@ -70,8 +70,8 @@ __all__ = [
     "Summary",
     "Watermark",
     "cool",
-    "decode_heard",
-    "encode_heard",
+    "decode_reports",
+    "encode_reports",
     "hash_keys",
     "heat",
     "key_column",

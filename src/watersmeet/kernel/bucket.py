@@ -1,8 +1,8 @@
 """Buckets: the kernel's parts put together as a stage runs them.
 
-`JoinBucket` joins the tuples of its share of the keys; `RankBucket` stands before it where a query has ROWS
-windows, sees all tuples, and lets them through in the order of the watermark. Both are fed micro-batches with
-their marks of progress, say what a state store must keep, and can be restored from it. `Bucket` is a whole
+`JoinBucket` joins the tuples of its share of the keys; `NumberingBucket` stands before it where a query has
+ROWS windows, sees all tuples, and lets them through in the order of the watermark. Both are fed micro-batches
+with their punctuation, say what a state store must keep, and can be restored from it. `Bucket` is a whole
 query in one process.
 """
 
@@ -15,16 +15,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.chunks import PersistedChunk
-from watersmeet.kernel.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
-from watersmeet.kernel.join import MultiwayJoin, Snapshot
+from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
+from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
-from watersmeet.kernel.limit import StateLimit
-from watersmeet.kernel.limited import LimitedJoin
-from watersmeet.kernel.ranker import Places, Ranker
-from watersmeet.kernel.step_counts import StepCounts
-from watersmeet.kernel.watermark import Marks, Patience, Watermark, patience_of
+from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
+from watersmeet.kernel.progress.row_numbers import Places, RowNumberer
+from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, lateness_policies
+from watersmeet.kernel.shedding.limit import StateLimit
+from watersmeet.kernel.shedding.limited import LimitedJoin
+from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.query import Query
 
 HELD = "#answers"  # the section of answers that wait; no alias starts with this sign
@@ -35,7 +35,7 @@ class BucketPlan:
     """All a bucket must know: the layout, the streams' patience, and whether answers wait."""
 
     layout: JoinLayout
-    patience: Mapping[str, Patience]
+    lateness: Mapping[str, LatenessPolicy]
     order_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of ROWS inputs, for ties
     delays_answers: bool = False
     emit_every_us: int | None = None
@@ -67,7 +67,7 @@ def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
     }
     every = query.aggregate.emit_every_us if query.aggregate else None
     delays = query.distinct and every is None
-    return BucketPlan(lay_out(query), patience_of(query), order_by, delays, every, limit=limit)
+    return BucketPlan(lay_out(query), lateness_policies(query), order_by, delays, every, limit=limit)
 
 
 class JoinBucket:
@@ -80,19 +80,19 @@ class JoinBucket:
         self.counts = StepCounts()  # of the latest micro-batch
         self.waiting_bytes = 0  # this bucket's part of what waits for the watermark in the rank stage
         self._is_between_batches = True
-        self.watermark = Watermark(plan.patience)
+        self.watermark = Watermark(plan.lateness)
         self.held = plan.held_answers()
         self.hot: dict[str, Any] = {}  # in the first bucket: what it knows of hot values, fit for JSON
 
     def step(
         self,
         new: Mapping[str, pa.RecordBatch],
-        marks: Marks,
+        marks: Punctuation,
         places: Mapping[str, Places] | None = None,
         watermark: int | None = None,
         fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
-        """Answers of a micro-batch; behind a `RankBucket` the watermark and the places are given."""
+        """Answers of a micro-batch; behind a `NumberingBucket` the watermark and the places are given."""
         now = self.watermark.advance(marks)
         if watermark is not None:
             now = self.watermark.now = max(self.watermark.now, watermark)
@@ -164,7 +164,7 @@ class JoinBucket:
         Unless it is new, its plan must say that it can.
         """
         everything = list(chunks)
-        self.watermark = Watermark.restore(self._plan.patience, snapshot["watermark"])
+        self.watermark = Watermark.restore(self._plan.lateness, snapshot["watermark"])
         self.hot = dict(snapshot["hot"])
         numbers = (snapshot[name] for name in ("next_chunk", "newest_place", "next_row", "starts"))
         own = [chunk for chunk in everything if chunk.section != HELD]
@@ -197,8 +197,8 @@ class JoinBucket:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """What a `RankBucket` lets through: tuples by alias, the places just known, and the watermark."""
+class Numbered:
+    """What a `NumberingBucket` lets through: tuples by alias, the places just known, and the watermark."""
 
     released: dict[str, pa.RecordBatch]
     places: dict[str, Places]
@@ -206,13 +206,13 @@ class Ranked:
     late: dict[str, int]
 
 
-class RankBucket:
+class NumberingBucket:
     """Holds all tuples of a query with ROWS windows until the watermark is past them."""
 
     def __init__(self, plan: BucketPlan) -> None:
-        self.watermark = Watermark(plan.patience)
+        self.watermark = Watermark(plan.lateness)
         self._rankers = {
-            item.alias: Ranker(
+            item.alias: RowNumberer(
                 f"#waiting {item.alias}",
                 plan.order_by.get(item.alias, ()),
                 ranks=item.window.counts_rows,
@@ -220,7 +220,7 @@ class RankBucket:
             for item in plan.layout.inputs
         }
 
-    def step(self, new: Mapping[str, pa.RecordBatch], marks: Marks) -> Ranked:
+    def step(self, new: Mapping[str, pa.RecordBatch], marks: Punctuation) -> Numbered:
         """Takes a micro-batch; local filters of ROWS inputs apply after places are given."""
         late = {alias: self._rankers[alias].push(batch) for alias, batch in new.items()}
         now = self.watermark.advance(marks)
@@ -231,7 +231,7 @@ class RankBucket:
                 places[alias] = known
             if batch is not None:
                 released[alias] = _kept(batch)
-        return Ranked(released, places, now, late)
+        return Numbered(released, places, now, late)
 
     def persisted(self) -> list[PersistedChunk]:
         return [chunk for ranker in self._rankers.values() for chunk in ranker.room.persisted()]
@@ -246,9 +246,9 @@ class RankBucket:
     @classmethod
     def restore(
         cls, plan: BucketPlan, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]
-    ) -> RankBucket:
+    ) -> NumberingBucket:
         bucket = cls(plan)
-        bucket.watermark = Watermark.restore(plan.patience, snapshot["watermark"])
+        bucket.watermark = Watermark.restore(plan.lateness, snapshot["watermark"])
         ordered = sorted(chunks, key=lambda chunk: chunk.number)
         for alias, ranker in bucket._rankers.items():
             ranker.watermark = bucket.watermark.now
@@ -276,17 +276,17 @@ class Bucket:
     def __init__(self, query: Query, limit: StateLimit | None = None) -> None:
         plan = plan_bucket(query, limit)
         self.query = query
-        self.ranks = RankBucket(plan) if plan.is_ranked else None
+        self.ranks = NumberingBucket(plan) if plan.is_ranked else None
         self.joins = JoinBucket(plan)
 
-    def step(self, new: Mapping[str, pa.RecordBatch], marks: Marks) -> Iterator[pa.Table]:
+    def step(self, new: Mapping[str, pa.RecordBatch], marks: Punctuation) -> Iterator[pa.Table]:
         """Joins a micro-batch, keyed by alias; a ROWS input brings all of its columns, to order ties by."""
         if self.ranks is None:
             yield from self.joins.step(new, marks)
         else:
             ranked = self.ranks.step(new, marks)
             self.joins.waiting_bytes = self.ranks.nbytes
-            yield from self.joins.step(ranked.released, Marks(), ranked.places, ranked.watermark)
+            yield from self.joins.step(ranked.released, Punctuation(), ranked.places, ranked.watermark)
 
 
 def _kept(batch: pa.RecordBatch) -> pa.RecordBatch:

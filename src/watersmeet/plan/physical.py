@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.decide_routing import decide_routing
-from watersmeet.plan.explain_hot_keys import HotClassPlan, plan_hot_values
-from watersmeet.plan.explain_ring import describe_join
+from watersmeet.plan.explain.hot_keys import HotClassPlan, plan_hot_values
+from watersmeet.plan.explain.shared_dataflow import describe_join
 from watersmeet.plan.probing import ProbingSequence, plan_probing
-from watersmeet.plan.rewriting import describe_ways
-from watersmeet.plan.shares import Shares, plan_shares
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.routing.decide import decide_routing
+from watersmeet.plan.routing.rewriting import describe_ways
+from watersmeet.plan.routing.shares import Shares, plan_shares
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
 from watersmeet.query.expression import quote_ref
-from watersmeet.query.ring import Ring
+from watersmeet.query.shared_dataflow import SharedDataflow
 
 FINGERPRINT_FORMAT = 3  # raised when state written by an older version can no longer be read
 
@@ -33,7 +33,7 @@ class PhysicalPlan:
     partitions: int
     probing: tuple[ProbingSequence, ...] = ()
     hot_values: tuple[HotClassPlan, ...] = ()
-    pipeline: Ring | None = None
+    pipeline: SharedDataflow | None = None
     reason: str = ""  # why it is routed so
     is_native: bool = False  # whether Spark's own joins run it
     rewrites: bool = False  # whether the pipeline is one of all ways to rewrite the query

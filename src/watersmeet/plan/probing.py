@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.rate_model import RateModel, rate_model
-from watersmeet.plan.statistics import Statistics
+from watersmeet.plan.statistics.rate_model import RateModel, rate_model
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import JoinGraph, Query
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.query import Column, Query
-from watersmeet.query.ring import Ending
-from watersmeet.registry.changes import Standing
-from watersmeet.registry.record import RingRecord
-from watersmeet.registry.sink_fit import bare_columns
-from watersmeet.registry.tails import Tails
+from watersmeet.query.shared_dataflow import QueryTail
+from watersmeet.serve.registry.changes import Standing
+from watersmeet.serve.registry.record import RegistryRecord
+from watersmeet.serve.registry.sink_fit import bare_columns
+from watersmeet.serve.registry.tails import Tails
 from watersmeet.session import Session
-from watersmeet.spark.batch_log import committed_batch, newest_batch
-from watersmeet.spark.dead_letters import DeadLetters, plan_dead_letters
-from watersmeet.spark.environment import PARTITIONS, spark_process
-from watersmeet.spark.folder import Folder
-from watersmeet.spark.job import RunOptions
-from watersmeet.spark.progress import Progress
-from watersmeet.spark.ring_check import SparkCheck
-from watersmeet.spark.ring_job import RingJob
+from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
+from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.shared_job import SharedJob
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.check import SparkCheck
+from watersmeet.spark.session.environment import PARTITIONS, spark_process
+from watersmeet.spark.storage.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ class SparkEngine:
     """Runs the rings of one record in a session."""
 
     session: Session
-    record: RingRecord
+    record: RegistryRecord
     tails: Tails
     options: RunOptions
     letters: list[DeadLetters] = field(default_factory=list)
@@ -43,15 +43,15 @@ class SparkEngine:
     def process(self) -> int | None:
         return spark_process(self.session.spark)
 
-    def job(self, standing: Standing, before: Progress | None) -> RingJob:
+    def job(self, standing: Standing, before: Progress | None) -> SharedJob:
         """The streaming query of a ring as it stands."""
         record = self.record
         sources, files = self._sources
         # The state is cut by the partitions of the first start, whatever the session has now.
         self.session.spark.conf.set(PARTITIONS, str(record.partitions))
-        return RingJob(
+        return SharedJob(
             self.session.spark,
-            standing.ring,
+            standing.dataflow,
             standing.bound,
             record.pipeline,
             sources,
@@ -111,7 +111,7 @@ class AnswerCheck:
 
     spark: SparkCheck
 
-    def __call__(self, query: Query, ending: Ending) -> Sequence[Column]:
+    def __call__(self, query: Query, ending: QueryTail) -> Sequence[Column]:
         attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
         found = bare_columns(query)
         if found is None or ending.conditions or not all(each.expr.is_column for each in attributes):

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.registry.changes import Judge, Judgement, Standing
-from watersmeet.registry.folder import RingFolder
-from watersmeet.registry.record import RingRecord, write_record
-from watersmeet.registry.requests import Mailbox, Reply, Request
-from watersmeet.registry.status import Status, read_status
-from watersmeet.registry.tails import Tails
-from watersmeet.spark.progress import Progress
+from watersmeet.serve.registry.changes import Judge, Judgement, Standing
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import RegistryRecord, write_record
+from watersmeet.serve.registry.requests import Mailbox, Reply, Request
+from watersmeet.serve.registry.status import Status, read_status
+from watersmeet.serve.registry.tails import Tails
+from watersmeet.spark.metrics.progress import Progress
 
 POLL_S = 0.2
 PATIENCE_S = 5.0  # for a batch under way to end; it is done again otherwise, which only takes longer
@@ -78,8 +78,8 @@ class Change:
 class Server:
     """Serves the ring of a folder; to be used by the process that holds its lock."""
 
-    folder: RingFolder
-    record: RingRecord
+    folder: RegistryFolder
+    record: RegistryRecord
     engine: Engine
     judge: Judge
     on_progress: Callable[[Progress], None] = lambda progress: None
@@ -188,10 +188,12 @@ class Server:
             handled=dict.fromkeys(judgement.taken, reply),
         )
         left = {query.number for query in record.queries}
-        ring = settled.ring.only(ending for ending in settled.ring.endings if ending.number in left)
+        dataflow = settled.dataflow.only(
+            ending for ending in settled.dataflow.endings if ending.number in left
+        )
         bound = {number: query for number, query in settled.bound.items() if number in left}
-        write_record(self.folder, replace(record, ring=ring))
-        self._standing = Standing(replace(record, ring=ring), bound, ring)
+        write_record(self.folder, replace(record, dataflow=dataflow))
+        self._standing = Standing(replace(record, dataflow=dataflow), bound, dataflow)
         for request_id in judgement.taken:
             self._mailbox.reply(request_id, reply)
         was, now = before.record.staying, record.staying

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gc
 
-import watersmeet.spark.distinct_stage
-import watersmeet.spark.pack
-import watersmeet.spark.stage
-import watersmeet.spark.unpack  # noqa: F401
+import watersmeet.spark.exchange.pack
+import watersmeet.spark.exchange.unpack
+import watersmeet.spark.stages.distinct
+import watersmeet.spark.stages.stage  # noqa: F401
 from watersmeet.kernel.warm_up import warm_up
 
 if __name__ == "__main__":

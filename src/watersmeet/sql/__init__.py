@@ -5,7 +5,7 @@ bind_query        one SELECT over given streams
 parse_statements  a pipeline file, parsed only; then `bind_select` each SELECT once columns are known
 """
 
-from watersmeet.sql.bind import (
+from watersmeet.sql.binding.bind import (
     Infer,
     Statements,
     bind_query,
@@ -13,8 +13,8 @@ from watersmeet.sql.bind import (
     parse_pipeline,
     parse_statements,
 )
-from watersmeet.sql.declare import StreamDeclaration
-from watersmeet.sql.parse import Select
+from watersmeet.sql.syntax.declare import StreamDeclaration
+from watersmeet.sql.syntax.parse import Select
 
 __all__ = [
     "Infer",

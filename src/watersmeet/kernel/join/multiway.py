@@ -1,0 +1,375 @@
+"""The incremental multi-way window join of one bucket.
+
+Guarantee: fed micro-batches of tuples and a watermark after each, it yields every combination that satisfies
+the join graph and whose lives overlap exactly once, whatever the cut into batches and whatever the disorder
+within the lateness bound. Each combination is found by its *head*: of its tuples in the current batch, the
+one whose input comes last. For that, the inputs of a batch are taken in order: the new tuples of an input
+first probe the others (all old tuples, and new ones of earlier inputs), then become visible themselves.
+
+    old: a1   new: b1, c1 (all one key)    b1 probes a, c: no c yet.  c1 probes a, b: (a1, b1, c1)
+
+Cost follows the new tuples and the answers: probes go through hash indexes of time slices, expiry drops whole
+slices and chunks. Keys are compared by parts of their hashes on the way, and by value once a combination is
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
+from watersmeet.kernel.columns.narrow import widened
+from watersmeet.kernel.join.combinations import Partials, answers, missed_beside
+from watersmeet.kernel.join.pieces import cells, in_time_order
+from watersmeet.kernel.join.probing import SAMPLE_PROBERS, Probe, ProbingOrder
+from watersmeet.kernel.join.step_counts import StepCounts
+from watersmeet.kernel.join.value_groups import Group, ValueGroups
+from watersmeet.kernel.late_payload import Fetch
+from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.progress.row_numbers import NO_PLACES, Places
+from watersmeet.kernel.state.chunk import Chunk
+from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.slice import ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.state.store import Arrivals, TupleStore, concat_arrivals
+from watersmeet.query import BEGINNING, NEVER
+
+BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
+MAX_WAITING = 1 << 21  # combinations that wait for payload at once
+REVIEW_INDEXES_EVERY = 64  # steps
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The few numbers that persist beside the chunks."""
+
+    watermark: int = BEGINNING
+    next_chunk: Mapping[str, int] = field(default_factory=dict)
+    newest_place: Mapping[str, int] = field(default_factory=dict)
+    next_row: Mapping[str, int] = field(default_factory=dict)
+    starts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # first rows, by chunk number
+
+
+class MultiwayJoin:
+    """One bucket's join: `step` takes a micro-batch and yields answers, `persisted` is what to keep."""
+
+    def __init__(
+        self, layout: JoinLayout, initial_order: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self.layout = layout
+        self.watermark = BEGINNING
+        self.counts = StepCounts()
+        self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
+        self.block_partials = BLOCK_PARTIALS
+        self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
+        self.groups = ValueGroups(self.order)
+        self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
+        self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
+        self._key_types: dict[int, pa.DataType] = {}
+        self._steps = 0
+
+    def step(
+        self,
+        new: Mapping[str, pa.RecordBatch],
+        watermark: int,
+        places: Mapping[str, Places] | None = None,
+        fetch: Fetch | None = None,
+    ) -> Iterator[pa.Table]:
+        """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
+
+        Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
+        `fetch` brings the payload of chunks that came with references in its place.
+        """
+        self.counts = StepCounts()
+        places = places or {}
+        added = {
+            alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
+        }
+        for alias, known in places.items():
+            self.stores[alias].settle_places(known.first, known.ts)
+        ready = self.arrived = self._release(added, max(watermark, self.watermark))
+        found = self._find(ready)
+        if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
+            found = self._with_payload(found, max(watermark, self.watermark), fetch)
+        for complete in found:
+            sure, table = answers(self.stores, complete)
+            if table.num_rows:
+                self.counts.answers += table.num_rows
+                self.counts.missed += missed_beside(self.stores, sure)
+                yield table
+        self.watermark = max(watermark, self.watermark)
+        self._expire()
+        self._drop_unused_indexes()
+
+    def snapshot(self) -> Snapshot:
+        """What to persist beside the chunks."""
+        return Snapshot(
+            self.watermark,
+            {alias: store.next_chunk for alias, store in self.stores.items()},
+            {alias: store.newest_place for alias, store in self.stores.items() if store.newest_place >= 0},
+            {alias: store.next_row for alias, store in self.stores.items()},
+            {alias: {str(c.number): c.start for c in store.chunks} for alias, store in self.stores.items()},
+        )
+
+    def persisted(self) -> list[PersistedChunk]:
+        """The chunks that a state store must hold; their section is the input's alias."""
+        return [
+            PersistedChunk(alias, chunk.number, chunk.held)
+            for alias, store in self.stores.items()
+            for chunk in store.chunks
+        ]
+
+    def catch_up(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> None:
+        """Becomes the join that was persisted so, of which this one is an earlier state.
+
+        A row has the same number in both, whatever chunk it is in by now, so what is known here needs no
+        index again. ROWS windows have no way back: ends that were decided meanwhile are not in the chunks.
+        """
+        self.watermark = snapshot.watermark
+        held: dict[str, list[PersistedChunk]] = {alias: [] for alias in self.stores}
+        for one in chunks:
+            held[one.section].append(one)
+        for alias, store in self.stores.items():
+            store.newest_place = snapshot.newest_place.get(alias, -1)
+            new, self._pending[alias] = self._pending[alias], []
+            starts, known = snapshot.starts[alias], store.next_row
+            before = {chunk.number: chunk for chunk in store.chunks}
+            store.chunks = []
+            for one in sorted(held[alias], key=lambda one: starts[str(one.number)]):
+                if one.number in before:
+                    store.chunks.append(before[one.number])
+                    continue
+                chunk = self._keep(alias, widened(one.batch), one.number, starts[str(one.number)])
+                if chunk.stop > known:
+                    new.append(self._arrivals(alias, chunk, known))
+            for arrivals in new:  # once all chunks are there: slices that grow read keys from them
+                self._settle_restored(alias, arrivals)
+            store.next_row, store.next_chunk = snapshot.next_row[alias], snapshot.next_chunk[alias]
+            store.forget_slices(self.watermark)
+
+    @property
+    def live_rows(self) -> int:
+        return sum(store.live_rows for store in self.stores.values())
+
+    @property
+    def payload_bytes(self) -> int:
+        return sum(store.payload_bytes for store in self.stores.values())
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(store.index_bytes for store in self.stores.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory taken by payload and indexes, without the room that indexes have to grow into."""
+        return self.payload_bytes + sum(store.used_index_bytes for store in self.stores.values())
+
+    def replace_chunks(self, alias: str, chunks: Iterable[PersistedChunk]) -> None:
+        """Holds exactly these chunks of an input, as if it had been restored from them."""
+        layout, newest = self.layout.of(alias), self.stores[alias].newest_place
+        next_chunk = self.stores[alias].next_chunk
+        self.stores[alias] = TupleStore(layout)  # before the new indexes are built: not both at once
+        self.stores[alias].newest_place = newest
+        self._pending[alias] = []
+        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+            kept = self._keep(alias, widened(chunk.batch), chunk.number)
+            self._settle_restored(alias, self._arrivals(alias, kept))
+        self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
+
+    @property
+    def chunk_count(self) -> int:
+        return sum(len(store.chunks) for store in self.stores.values())
+
+    def _admit(self, alias: str, batch: pa.RecordBatch, places: Places) -> Arrivals | None:
+        """Drops late tuples and NULL keys, keeps the rest as a chunk."""
+        layout = self.layout.of(alias)
+        batch = check_chunk(layout, batch)
+        accepted = np.asarray(batch.column(TS)) >= self.watermark
+        late = int(batch.num_rows - np.count_nonzero(accepted))
+        self.counts.late[alias] = late
+        for _, name in layout.keys:
+            if batch.column(name).null_count:
+                accepted &= np.asarray(batch.column(name).is_valid())
+        if not accepted.all():
+            batch = batch.filter(pa.array(accepted))
+        if not batch.num_rows:
+            return None
+        chunk = self._keep(alias, in_time_order(batch, layout.window.duration_us))
+        arrivals = self._arrivals(alias, chunk)
+        if layout.window.counts_rows and arrivals.places is not None:
+            ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
+            # Among many tuples of one instant some leave the moment they enter: they never live.
+            arrivals = replace(arrivals, ends=ends).pick(arrivals.ts < ends)
+        return arrivals
+
+    def _keep(
+        self, alias: str, batch: pa.RecordBatch, number: int | None = None, start: int | None = None
+    ) -> Chunk:
+        """Keeps a batch as a chunk, not yet visible; the numbers are given when it is read back."""
+        ts, places = np.asarray(batch.column(TS)), None
+        if self.layout.of(alias).window.counts_rows:
+            places = np.asarray(batch.column(PLACE))
+        return self.stores[alias].add_chunk(
+            batch, ts, -1 if places is None else int(places.max()), number, start
+        )
+
+    def _arrivals(self, alias: str, chunk: Chunk, since: int = 0) -> Arrivals:
+        """The rows of a chunk from number `since` on."""
+        layout, start = self.layout.of(alias), max(since, chunk.start)
+        batch = chunk.batch.slice(start - chunk.start)
+        ts = np.array(batch.column(TS), np.int64)
+        places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
+        rows = np.arange(start, chunk.stop, dtype=np.int64)
+        hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
+        return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
+
+    def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:
+        expected = self._key_types.setdefault(cls, column.type)
+        if column.type != expected:
+            raise DataError(f"the key of {alias} is {column.type}, the others of its class are {expected}")
+        return hash_column(column)
+
+    def _release(self, added: Mapping[str, Arrivals | None], watermark: int) -> dict[str, Arrivals]:
+        """What may be joined now: everything, or in a delayed join what the watermark is past."""
+        if not self.layout.delayed:
+            return {alias: arrivals for alias, arrivals in added.items() if arrivals is not None}
+        ready: dict[str, Arrivals] = {}
+        for alias, waiting in self._pending.items():
+            arrived = added.get(alias)
+            parts = [*waiting, *([arrived] if arrived is not None else [])]
+            if not parts:
+                continue
+            everything = concat_arrivals(parts)
+            due = everything.ts < watermark
+            if everything.places is not None and not due.all():
+                raise DataError(f"tuples of {alias} were given places before the watermark was past them")
+            ready[alias] = everything.pick(due)
+            self._pending[alias] = [] if due.all() else [everything.pick(~due)]
+        return ready
+
+    def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[Partials[int]]:
+        """All complete combinations of a batch, head by head; a few only seem to agree."""
+        durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
+        for cell in cells(ready, min(durations, default=None)):
+            for head in self.stores:
+                arrivals = cell.get(head)
+                if arrivals is not None and len(arrivals):
+                    yield from self._join_head(head, arrivals)
+                    if len(self.stores) > 1:
+                        self.stores[head].index(arrivals)
+
+    def _with_payload(
+        self, found: Iterator[Partials[int]], watermark: int, fetch: Fetch
+    ) -> Iterator[Partials[int]]:
+        """The same combinations, once their payload and that of all tuples which stay has been fetched.
+
+        One look into the files serves both, so combinations wait for the last; when they become many the
+        payload of all tuples is fetched and nothing waits any more.
+        """
+        waiting: list[Partials[int]] = []
+        rows = 0
+        for complete in found:
+            waiting.append(complete)
+            rows += len(complete.max_ts)
+            if rows > MAX_WAITING:
+                break
+        stays = watermark if rows <= MAX_WAITING else BEGINNING
+        for alias, store in self.stores.items():
+            store.bring_payload([complete.rows[alias] for complete in waiting], stays, fetch)
+        yield from waiting
+        yield from found
+
+    def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[Partials[int]]:
+        """All combinations whose head is one of these tuples, in blocks of bounded size."""
+        if self.order.wants_sample(head):
+            self._sample(head, arrivals)
+        for group in self.groups.groups(head, arrivals):
+            yield from self._join_group(head, group)
+
+    def _join_group(self, head: str, group: Group) -> Iterator[Partials[int]]:
+        arrivals, sequence, start = group.arrivals, group.sequence, 0
+        while start < len(arrivals):
+            block = self._block_rows(head, group)
+            whole = start == 0 and block >= len(arrivals)
+            part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
+            start += block
+            partials = Partials({head: part.rows}, part.ts, part.ends, part.hashes)
+            for number, probe in enumerate(sequence):
+                later = {cls for other in sequence[number + 1 :] for cls in other.classes}
+                partials = self._extend(head if group.is_rest else None, partials, probe, later)
+                if not len(partials.max_ts):
+                    break
+            else:
+                yield partials
+
+    def _block_rows(self, head: str, group: Group) -> int:
+        """How many tuples of a head to join at once, by what the blocks before have met."""
+        least = min(1024, self.block_partials >> 8)
+        known = self.order.expected_fanout(head, group.sequence) if group.is_rest else group.fanout
+        return max(least, int(self.block_partials / known))
+
+    def _extend(
+        self, head: str | None, partials: Partials[int], probe: Probe, later: set[int]
+    ) -> Partials[int]:
+        """Every partial combination with every match of one more input; `head` if its order is to learn."""
+        wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
+        own = self.layout.of(probe.alias).classes
+        carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
+        store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
+        found = store.probe(probe.classes, wanted, *lives)
+        self.counts.probes += len(wanted)
+        if head is not None:
+            self.order.observe(head, probe, len(wanted), len(found.probers))
+        chosen = found.probers
+        kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
+        rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
+        return Partials(
+            {**rows, probe.alias: found.rows},
+            np.maximum(partials.max_ts[chosen], found.ts),
+            np.minimum(partials.min_end[chosen], found.ends),
+            kept | {cls: store.hashes(cls, found.rows) for cls in carry},
+        )
+
+    def _sample(self, head: str, arrivals: Arrivals) -> None:
+        """Learns the fan-out of every possible first probe from a few tuples."""
+        few = arrivals.pick(np.s_[:: max(1, len(arrivals) // SAMPLE_PROBERS)])
+        rest, matches = self.groups.rest(head, few.hashes), dict[Probe, Longs]()
+        for probe in self.order.first_probes(head):
+            wanted = combine_hashes([few.hashes[cls] for cls in probe.classes])
+            found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends)
+            matches[probe] = np.bincount(found.probers, minlength=len(few))
+            common = matches[probe] if rest is None else matches[probe][rest]
+            self.order.observe(head, probe, len(common), int(common.sum()))
+        self.groups.learn(head, few.hashes, matches)
+
+    def _settle_restored(self, alias: str, arrivals: Arrivals) -> None:
+        """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""
+        store, window = self.stores[alias], self.layout.of(alias).window
+        if arrivals.places is not None:
+            alive = successors(window, arrivals.places) > store.newest_place
+            store.index(replace(arrivals.pick(alive), ends=np.full(np.count_nonzero(alive), NEVER)))
+        elif self.layout.delayed:
+            waiting = arrivals.ts >= self.watermark
+            self._pending[alias].append(arrivals.pick(waiting))
+            store.index(arrivals.pick(~waiting))
+        else:
+            store.index(arrivals)
+
+    def _expire(self) -> None:
+        """Forgets what can meet nothing any more, and merges small chunks."""
+        pending_from = self.watermark if self.layout.delayed else NEVER
+        for store in self.stores.values():
+            store.expire(self.watermark, pending_from)
+            store.settle_chunks()
+
+    def _drop_unused_indexes(self) -> None:
+        """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""
+        self._steps += 1
+        if self._steps % REVIEW_INDEXES_EVERY == 0:
+            for alias, store in self.stores.items():
+                store.keep_indexes(self.order.used_classes(alias) | self.groups.used_classes(alias))

@@ -1,0 +1,330 @@
+"""One level of one bucket of a ring: the joins of many queries over shared rows.
+
+After RJoin (Idreos, Liarou, Koubarakis, ICDE 2008) and DHTJoin: a tuple is indexed once for all queries by
+the values of its attributes, a query's partial results (RJoin's rewritten queries) are indexed where the
+tuples that extend them will arrive. We differ in that queries which share a join share its results, and
+results carry what is needed to tell late for whom they are and since when they count.
+
+Guarantee: over all levels, each query gets exactly the combinations of its join graph whose lives overlap,
+each once, of the tuples that arrived since the query did and were not late by its own streams' progress;
+whatever the cut into batches. As in the multi-way join, the relations of a level are taken in one order: the
+new rows of each probe first what is visible of the others, then become visible.
+
+    old: a1   new: b1, c1, joins {a, b}, {b, c}     b1 finds a1; c1 finds b1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
+from watersmeet.kernel.columns.narrow import widened
+from watersmeet.kernel.join.pieces import CELL_WINDOWS, cells, in_time_order
+from watersmeet.kernel.layout import TS
+from watersmeet.kernel.multiquery.level import SharedLevel
+from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
+from watersmeet.kernel.multiquery.paths import Node
+from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike, ends_in_order
+from watersmeet.kernel.multiquery.results import Found, SharedPartials, emit, verified
+from watersmeet.kernel.multiquery.rows import SharedCounts, SharedRows
+from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.store import Arrivals
+from watersmeet.query import BEGINNING, NEVER
+from watersmeet.query.shared_dataflow import BEHIND, END, SINCE, Relation, SharedDataflow
+
+BLOCK_PARTIALS = 1 << 20  # partial results held at once, as far as fan-outs can be foreseen
+LEAST_BLOCK = 1024  # rows of a head
+HELD_RESULTS = 1 << 18  # before they leave
+
+
+class SharedBucket:
+    """One level of one bucket: `step` takes a micro-batch and yields what leaves."""
+
+    def __init__(self, dataflow: SharedDataflow, level: int) -> None:
+        self.dataflow = dataflow
+        self.level = level
+        self.counts = SharedCounts()
+        self.stores: dict[str, RelationStore] = {}
+        self._plan: SharedLevel | None = None
+        self._planned = range(0)  # the batches for which the plan holds
+        self._fanouts: dict[str, float] = {}
+        self._held = 0  # results found that have not left yet
+        self._live = NOTHING_KNOWN
+        for relation in dataflow.relations:
+            if relation.level == level:
+                self.stores[relation.name] = RelationStore(relation)
+
+    def step(
+        self,
+        new: Mapping[str, Sequence[pa.RecordBatch]],
+        before: Mapping[str, int],
+        after: Mapping[str, int],
+        batch: int,
+        live: LiveValues = NOTHING_KNOWN,
+    ) -> Iterator[SharedRows]:
+        """Joins a micro-batch, given chunks by feed or relation; the iterator must be exhausted.
+
+        `before` and `after`: each stream's progress at the end of the previous batch and of this one; `live`:
+        by what results choose where there are several ways for them.
+        """
+        plan = self._plan_for(batch)
+        self.counts = SharedCounts()
+        ready: dict[str, Arrivals] = {}
+        for source, chunks in new.items():
+            rows = [chunk for chunk in chunks if chunk.num_rows]
+            if not rows:
+                continue
+            if source in plan.relations:
+                self._admit_results(plan.relations[source], concat_unlike(rows), ready)
+            elif source in plan.of_feed:
+                self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
+        found: dict[str, Found] = {}
+        self._held = 0
+        self._live = live
+        for cell in self._cells(plan, ready):
+            for head in plan.relations:
+                if head in cell and len(cell[head]):
+                    yield from self._join_head(plan, head, cell[head], found)
+                    if head not in plan.passing:
+                        self.stores[head].index(cell[head])
+        yield from emit(plan, self.stores, found.values(), self.counts, live)
+        self._expire(plan, after, ready)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What to persist beside the chunks, fit for JSON."""
+        return {"next_chunk": {name: one.next_chunk for name, one in self.stores.items() if one.next_chunk}}
+
+    def persisted(self) -> list[PersistedChunk]:
+        """The chunks that a state store must hold; their section is the relation's name."""
+        return [
+            PersistedChunk(name, chunk.number, chunk.held)
+            for name, store in self.stores.items()
+            for chunk in store.chunks
+        ]
+
+    @classmethod
+    def restore(
+        cls,
+        dataflow: SharedDataflow,
+        level: int,
+        snapshot: Mapping[str, Any],
+        chunks: Iterable[PersistedChunk],
+    ) -> SharedBucket:
+        """The bucket as it stood when these chunks were persisted, for a ring that may have changed since."""
+        bucket = cls(dataflow, level)
+        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+            store = bucket.stores.get(chunk.section)
+            if store is not None:
+                store.index(store.keep(widened(chunk.batch), chunk.number))
+        for name, number in snapshot.get("next_chunk", {}).items():
+            if name in bucket.stores:
+                bucket.stores[name].next_chunk = max(number, bucket.stores[name].next_chunk)
+        return bucket
+
+    @property
+    def state_rows(self) -> dict[str, int]:
+        """Rows kept, by kind: tuples of feeds, and results of earlier levels."""
+        return self._by_kind(lambda store: store.live_rows)
+
+    @property
+    def state_bytes(self) -> dict[str, int]:
+        """Bytes of the rows kept, by kind, as a state store holds them."""
+        return self._by_kind(lambda store: store.payload_bytes)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of rows and indexes, with the room that indexes have to grow into."""
+        return sum(store.payload_bytes + store.index_bytes for store in self.stores.values())
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory of rows and indexes."""
+        return sum(store.payload_bytes + store.used_index_bytes for store in self.stores.values())
+
+    def _by_kind(self, size: Callable[[RelationStore], int]) -> dict[str, int]:
+        kinds = {"tuples": 0, "results": 0}
+        for store in self.stores.values():
+            kinds["results" if store.brings_ends else "tuples"] += size(store)
+        return kinds
+
+    def _plan_for(self, batch: int) -> SharedLevel:
+        """The level as the queries of this batch need it; what they do not need is forgotten."""
+        if self._plan is None or batch not in self._planned:
+            untils = [ending.until for ending in self.dataflow.endings]
+            since = max((until for until in untils if until <= batch), default=BEGINNING)
+            self._planned = range(since, min((until for until in untils if until > batch), default=NEVER))
+            self._plan = SharedLevel(self.dataflow.at(batch), self.level)
+            self.stores = {
+                name: self.stores[name] if name in self.stores else RelationStore(relation)
+                for name, relation in self._plan.relations.items()
+            }
+        return self._plan
+
+    def _admit_results(self, relation: Relation, rows: pa.RecordBatch, ready: dict[str, Arrivals]) -> None:
+        names = rows.schema.names
+        kept = [TS, END, SINCE, *dict.fromkeys((*relation.keys, *relation.columns))]
+        _check(relation.name, rows, kept)
+        behind = [name for name in names if name.endswith(f".{BEHIND}") and np.asarray(rows[name]).any()]
+        rows = _without_null(rows, relation.route).select([*kept, *behind])
+        if rows.num_rows:
+            self.counts.stored += rows.num_rows
+            ready[relation.name] = self.stores[relation.name].keep(ends_in_order(rows))
+
+    def _admit_tuples(
+        self,
+        plan: SharedLevel,
+        feed: str,
+        rows: pa.RecordBatch,
+        before: Mapping[str, int],
+        batch: int,
+        ready: dict[str, Arrivals],
+    ) -> None:
+        """New tuples of a feed, for each relation over it that serves a query they are not late for."""
+        relations = plan.of_feed[feed]
+        _check(feed, rows, [TS])
+        rows = _without_null(rows, relations[0].route)
+        if not rows.num_rows:
+            return
+        durations = [one.window.duration_us for one in relations if one.window]
+        rows = in_time_order(rows, min((us for us in durations if us is not None), default=None))
+        behind = _behind(np.asarray(rows.column(TS)), plan.dataflow.streams, before)
+        if feed in plan.count_late:
+            stream, bits = plan.count_late[feed]
+            late = 0 if behind is None else int(np.count_nonzero(_late_for_all(behind, bits)))
+            self.counts.late[stream] = self.counts.late.get(stream, 0) + late
+        rows = rows.append_column(SINCE, pa.array(np.full(rows.num_rows, batch, np.int64)))
+        if behind is not None:
+            rows = rows.append_column(BEHIND, pa.array(behind))
+        hashes: dict[str, Hashes] = {}
+        indexed = 0
+        for relation in relations:
+            kept, known = rows, hashes
+            if behind is not None:
+                late_rows = _late_for_all(behind, plan.late_bits[relation.name])
+                if late_rows.any():
+                    kept, known = rows.filter(pa.array(~late_rows)), {}
+            if kept.num_rows:
+                own = dict.fromkeys((*relation.keys, *relation.columns))
+                _check(feed, rows, own)
+                for name in relation.keys:
+                    if name not in known:
+                        known[name] = hash_column(kept.column(name))
+                facts = [TS, SINCE] if behind is None else [TS, SINCE, BEHIND]
+                chunk = kept.select([*facts, *own])
+                ready[relation.name] = self.stores[relation.name].keep(chunk, hashes=known)
+                indexed = max(indexed, kept.num_rows)
+        self.counts.indexed[feed] = self.counts.indexed.get(feed, 0) + indexed
+
+    def _cells(self, plan: SharedLevel, ready: Mapping[str, Arrivals]) -> Iterator[Mapping[str, Arrivals]]:
+        """The new rows, by time where they span many windows."""
+        chunks = [self.stores[name].chunks[-1] for name in ready]
+        low = min((chunk.min_ts for chunk in chunks), default=0)
+        high = max((chunk.max_ts for chunk in chunks), default=0)
+        if plan.shortest_us is None or high - low < CELL_WINDOWS * plan.shortest_us:
+            yield ready
+        else:
+            yield from cells(ready, plan.shortest_us)
+
+    def _join_head(
+        self, plan: SharedLevel, head: str, arrivals: Arrivals, found: dict[str, Found]
+    ) -> Iterator[SharedRows]:
+        """All results whose last new row is one of these, in blocks of bounded size."""
+        tree = plan.tree(head, lambda name: self.stores[name].indexed_rows)
+        if tree is None:
+            return
+        start = 0
+        while start < len(arrivals):
+            rows = max(LEAST_BLOCK, int(BLOCK_PARTIALS / self._fanouts.get(head, 1.0)))
+            part = arrivals if rows >= len(arrivals) else arrivals.pick(np.s_[start : start + rows])
+            start += rows
+            hashes = {(head, cls): column for cls, column in part.hashes.items()}
+            largest = self._walk(tree, SharedPartials({head: part.rows}, part.ts, part.ends, hashes), found)
+            self._fanouts[head] = max(1.0, largest / len(part))
+            if self._held > HELD_RESULTS:
+                yield from emit(plan, self.stores, found.values(), self.counts, self._live)
+                found.clear()
+                self._held = 0
+
+    def _walk(self, node: Node, partials: SharedPartials, found: dict[str, Found]) -> int:
+        """Follows all paths from here; returns the largest number of partial results met."""
+        for path in node.complete:
+            complete = verified(self.stores, path, partials)
+            if len(complete.max_ts):
+                found.setdefault(path.join.name, Found(path.join.name)).parts.append(complete)
+                self._held += len(complete.max_ts)
+        largest = len(partials.max_ts)
+        for probe, child in node.children.items():
+            store = self.stores[probe.member]
+            if store.is_empty:
+                continue
+            wanted = combine_hashes([partials.hashes[place] for place in probe.wanted])
+            carry = tuple(cls for member, cls in child.carry if member == probe.member)
+            matches = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
+            self.counts.probes += len(wanted)
+            chosen = matches.probers
+            if not len(chosen):
+                continue
+            rows = {member: numbers[chosen] for member, numbers in partials.rows.items()}
+            known = {at: column[chosen] for at, column in partials.hashes.items() if at in child.carry}
+            known |= {(probe.member, cls): store.hashes(cls, matches.rows) for cls in carry}
+            longer = SharedPartials(
+                {**rows, probe.member: matches.rows},
+                np.maximum(partials.max_ts[chosen], matches.ts),
+                np.minimum(partials.min_end[chosen], matches.ends),
+                known,
+            )
+            largest = max(largest, self._walk(child, longer, found))
+        return largest
+
+    def _expire(self, plan: SharedLevel, after: Mapping[str, int], ready: Mapping[str, Arrivals]) -> None:
+        """Forgets what can meet nothing any more, and merges small chunks."""
+        bounds: dict[tuple[str, ...], int] = {}
+        for name, relation in plan.relations.items():
+            store = self.stores[name]
+            if name in plan.passing:
+                store.forget()
+            elif store.chunks:
+                streams = relation.streams
+                if streams not in bounds:
+                    bounds[streams] = min(after.get(stream, BEGINNING) for stream in streams)
+                store.expire(bounds[streams])
+                if name in ready:
+                    store.settle_chunks()
+
+
+def _check(source: str, rows: pa.RecordBatch, needed: Iterable[str]) -> None:
+    missing = [name for name in needed if name not in rows.schema.names]
+    if missing:
+        raise DataError(f"a chunk of {source} lacks the columns {', '.join(missing)}")
+
+
+def _without_null(rows: pa.RecordBatch, route: str) -> pa.RecordBatch:
+    """Rows that were routed by a value: NULL equals nothing."""
+    _check("a feed", rows, [route])
+    return rows.filter(rows.column(route).is_valid()) if rows.column(route).null_count else rows
+
+
+def _behind(ts: Longs, streams: Sequence[str], before: Mapping[str, int]) -> Longs | None:
+    """For each tuple the bits of the streams whose progress is past it; None if there are none."""
+    bounds = [before.get(stream, BEGINNING) for stream in streams]
+    if int(ts.min()) >= max(bounds):
+        return None
+    masks = np.zeros(len(ts), np.int64)
+    for bit, bound in enumerate(bounds):
+        masks |= np.where(ts < bound, np.int64(1 << bit), 0)
+    return masks
+
+
+def _late_for_all(behind: Longs, queries: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Which tuples are behind all streams of each of these queries."""
+    late = np.ones(len(behind), np.bool_)
+    for bits in queries:
+        late &= (behind & bits) == bits
+    return late

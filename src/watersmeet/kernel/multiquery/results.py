@@ -1,0 +1,185 @@
+"""The results of a ring's joins: verified, with their columns, on the way to later levels and to queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.errors import DataError
+from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.columns.hashing import same_values
+from watersmeet.kernel.join.combinations import Partials
+from watersmeet.kernel.layout import ANSWER_TS, TS
+from watersmeet.kernel.multiquery.level import SharedLevel, behind_column
+from watersmeet.kernel.multiquery.live_values import LiveValues
+from watersmeet.kernel.multiquery.paths import Path, Place
+from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, Results
+from watersmeet.kernel.multiquery.relation_store import RelationStore
+from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows
+from watersmeet.query import ANSWER_TIME
+from watersmeet.query.arrow_types import TIMESTAMP
+from watersmeet.query.shared_dataflow import BEHIND, END, SINCE
+
+Stores = Mapping[str, RelationStore]
+SharedPartials = Partials[tuple[str, int]]  # hashes by member and class
+
+
+@dataclass
+class Found:
+    """Complete results of one join that have not left yet."""
+
+    join: str
+    parts: list[SharedPartials] = field(default_factory=list)
+
+
+def verified(stores: Stores, path: Path, partials: SharedPartials) -> SharedPartials:
+    """The complete results whose columns are truly equal."""
+    keep = np.ones(len(partials.max_ts), np.bool_)
+    for left, right in path.equal:
+        a, b = (_values(stores, place, partials) for place in (left, right))
+        if pa.types.is_null(a.type) or pa.types.is_null(b.type):
+            keep[:] = False
+        elif a.type != b.type:
+            raise DataError(f"{left[1]} is {a.type}, {right[1]} is {b.type}: they cannot be compared")
+        else:
+            keep &= same_values(a, b) & np.asarray(a.is_valid())
+    return partials.where(keep)
+
+
+def _values(stores: Stores, place: Place, partials: SharedPartials) -> pa.Array:
+    member, column = place
+    return stores[member].take([column], partials.rows[member])[0]
+
+
+class _Block:
+    """Results of one join, and the columns that have been gathered for them."""
+
+    def __init__(self, plan: SharedLevel, stores: Stores, found: Found) -> None:
+        self.use = plan.uses[found.join]
+        self.ts: Longs = _end_to_end([part.max_ts for part in found.parts])
+        self.ends: Longs = _end_to_end([part.min_end for part in found.parts])
+        self.rows = {
+            member: _end_to_end([part.rows[member] for part in found.parts])
+            for member in self.use.members.relations
+        }
+        self.columns: dict[Place, pa.Array] = {}
+        self._stores = stores
+
+    def bring(self, places: Iterable[Place]) -> None:
+        """Gathers columns that are not there yet, each member's at once."""
+        missing: dict[str, list[str]] = {}
+        for member, column in dict.fromkeys(places):
+            if (member, column) not in self.columns:
+                missing.setdefault(member, []).append(column)
+        for member, columns in missing.items():
+            values = self._stores[member].take(columns, self.rows[member])
+            self.columns |= {(member, name): one for name, one in zip(columns, values, strict=True)}
+
+    def column(self, qualified: str) -> pa.Array:
+        place = self.use.members.place(qualified)
+        if place not in self.columns:
+            self.bring([place])
+        return self.columns[place]
+
+    @property
+    def since(self) -> Longs:
+        sinces = [np.asarray(self.columns[member, SINCE]) for member in self.rows]
+        return sinces[0] if len(sinces) == 1 else np.minimum.reduce(sinces)
+
+    def behind(self) -> dict[str, Longs]:
+        """What the tuples of a slot are behind, for the slots where they are behind anything."""
+        masks = {}
+        for slot, place in self.use.behind.items():
+            if place in self.columns:
+                bits = np.asarray(self.columns[place].cast(pa.int64()).fill_null(0))
+                if bits.any():
+                    masks[slot] = bits
+        return masks
+
+
+def _gather(blocks: Sequence[_Block], stores: Stores) -> None:
+    """Brings what every block needs of its members: of each store at once, for many blocks are small."""
+    users: dict[str, list[_Block]] = {}
+    for block in blocks:
+        for member in block.rows:
+            users.setdefault(member, []).append(block)
+    for member, some in users.items():
+        store = stores[member]
+        needed = dict.fromkeys(name for block in some for name in block.use.needed[member])
+        names = [SINCE, *(name for name in needed if not name.endswith(BEHIND) or name in store.columns)]
+        values = store.take(names, _end_to_end([block.rows[member] for block in some]))
+        start = 0
+        for block in some:
+            for name, one in zip(names, values, strict=True):
+                block.columns[member, name] = one.slice(start, len(block.ts))
+            start += len(block.ts)
+
+
+def emit(
+    plan: SharedLevel, stores: Stores, found: Iterable[Found], counts: SharedCounts, live: LiveValues
+) -> Iterator[SharedRows]:
+    """What becomes of joins' results: rows of later relations, answers of the queries that end here."""
+    blocks = [_Block(plan, stores, one) for one in found]
+    _gather(blocks, stores)
+    for block in blocks:
+        counts.results += len(block.ts)
+        since, behind = block.since, block.behind()
+        if block.use.later:
+            facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
+            facts |= {behind_column(slot): pa.array(masks) for slot, masks in behind.items()}
+            going = _going(plan, block, counts, live)
+            for name, places in block.use.later.items():
+                columns = [block.columns[place] for place in places.values()]
+                table = pa.Table.from_arrays([*facts.values(), *columns], [*facts, *places])
+                if name in going:
+                    table = table.take(going[name])
+                if table.num_rows:
+                    yield SharedRows(name, table)
+        results = Results(len(since), since, list(behind.values()), block.column)
+        for table_ in block.use.tables:
+            for rows, endings in table_.pairs(results):
+                if len(rows):
+                    yield SharedRows(table_.shape, _answers(table_, block, rows, endings, counts))
+
+
+def _going(plan: SharedLevel, block: _Block, counts: SharedCounts, live: LiveValues) -> dict[str, pa.Array]:
+    """Where results go one of several ways: those that go each."""
+    use = block.use
+    if not use.ways:
+        return {}
+    routes = [block.columns[place] for place in use.routes]
+    chosen = live.choose(use.ways, routes, plan.expected)
+    going = {way.relation: np.flatnonzero(chosen == number) for number, way in enumerate(use.ways)}
+    for name, rows in going.items():
+        counts.went[name] = counts.went.get(name, 0) + len(rows)
+    return {name: pa.array(rows) for name, rows in going.items()}
+
+
+def _end_to_end(parts: Sequence[Longs]) -> Longs:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _answers(
+    table: PredicateIndex, block: _Block, rows: Longs, endings: Longs, counts: SharedCounts
+) -> pa.Table:
+    numbers = table.numbers[endings]
+    counts.count_answers(numbers)
+    shape = table.shape
+    named = [(name, name) for name in shape.payload] if shape.needs_spark else list(shape.outputs or ())
+    all_ = len(rows) == len(block.ts) and bool((rows == np.arange(len(rows))).all())
+    chosen = None if all_ else pa.array(rows)
+    times = pa.array(block.ts[rows])
+    block.bring(block.use.members.place(column) for _, column in named if column != ANSWER_TIME)
+    arrays = [
+        times.cast(TIMESTAMP) if column == ANSWER_TIME else _taken(block.column(column), chosen)
+        for _, column in named
+    ]
+    names = [QUERY, *(name for name, _ in named), ANSWER_TS]
+    return pa.Table.from_arrays([pa.array(numbers), *arrays, times], names=names)
+
+
+def _taken(column: pa.Array, chosen: pa.Array | None) -> pa.Array:
+    return column if chosen is None else column.take(chosen)

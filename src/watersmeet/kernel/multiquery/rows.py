@@ -1,0 +1,56 @@
+"""What leaves a bucket of a ring, and what is counted on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.kernel.columns.hashing import hash_column
+from watersmeet.kernel.routing.grid import coordinates, split
+from watersmeet.query.shared_dataflow import Shape
+
+QUERY = "__query"  # int32: the number of the query that an answer is for
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """Rows for a relation of a later level (its name), or answers of all queries of one shape."""
+
+    target: str | Shape
+    table: pa.Table
+
+
+@dataclass
+class SharedCounts:
+    """What one step of a bucket did."""
+
+    indexed: dict[str, int] = field(default_factory=dict)  # tuples taken in, by feed
+    late: dict[str, int] = field(default_factory=dict)  # tuples too late for every query, by stream
+    results: int = 0  # made by joins
+    stored: int = 0  # taken in from earlier levels: RJoin's rewritten queries
+    probes: int = 0
+    answers: dict[int, int] = field(default_factory=dict)  # by the query's number
+    went: dict[str, int] = field(default_factory=dict)  # results that had a choice, by the relation taken
+
+    def count_answers(self, numbers: npt.NDArray[np.int32]) -> None:
+        """Counts answers in, given the query of each."""
+        queries, counts = np.unique(numbers, return_counts=True)
+        for query, count in zip(queries.tolist(), counts.tolist(), strict=True):
+            self.answers[query] = self.answers.get(query, 0) + count
+
+
+def route_rows(batch: pa.RecordBatch, column: str, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
+    """(bucket, rows that go there by the value of a column); NULL goes nowhere, empty parts are left out."""
+    key = batch.column(column)
+    if key.null_count:
+        batch = batch.filter(key.is_valid())
+        key = batch.column(column)
+    if not batch.num_rows:
+        return []
+    if buckets == 1:
+        return [(0, batch)]
+    parts = split(batch, coordinates(hash_column(key), buckets), buckets)
+    return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]

@@ -1,0 +1,78 @@
+"""Answers that wait for the watermark, for DISTINCT and for aggregates.
+
+`AnswerDelay` lets an answer out once the watermark is past t, since only then is it known what else appeared
+before it. `AnswerSampler` lets it out at every tick of its life [t, end) that the watermark has passed, with
+the tick beside it: grouping what comes out by tick gives the relation of valid answers at each tick.
+
+    ticks every 10, answer with life [12, 35), watermark 25 then 40    out: tick 20, then tick 30
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.kernel.state.chunks import HoldBuffer
+from watersmeet.query import BEGINNING
+
+BLOCK_ROWS = 1 << 18  # rows sampled at once
+
+
+class HeldAnswers(Protocol):
+    """What waits between a join and its output."""
+
+    room: HoldBuffer
+    watermark: int
+
+    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        """What the watermark lets out; the iterator must be exhausted."""
+        ...
+
+
+class AnswerDelay:
+    """Holds answers until the watermark is past t."""
+
+    def __init__(self, section: str) -> None:
+        self.room = HoldBuffer(section, ANSWER_TS)
+        self.watermark = BEGINNING
+
+    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        since, self.watermark = self.watermark, max(self.watermark, watermark)
+        for batch in self.room.batches():
+            t = np.asarray(batch.column(ANSWER_TS))
+            due = (t >= since) & (t < self.watermark)
+            if due.any():
+                yield batch.filter(pa.array(due))
+        self.room.close_before(self.watermark)
+
+
+class AnswerSampler:
+    """Repeats answers at each tick of their lives, as the watermark passes the ticks."""
+
+    def __init__(self, section: str, every_us: int) -> None:
+        self.room = HoldBuffer(section, ANSWER_END)
+        self.watermark = BEGINNING
+        self._every_us = every_us
+
+    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        since, self.watermark = self.watermark, max(self.watermark, watermark)
+        for batch in self.room.batches():
+            yield from self._sample(batch, since)
+        self.room.close_before(self.watermark + 1)  # life [t, end): over when the watermark reaches its end
+
+    def _sample(self, batch: pa.RecordBatch, since: int) -> Iterator[pa.RecordBatch]:
+        every = self._every_us
+        begin = np.maximum(np.asarray(batch.column(ANSWER_TS)), since)
+        until = np.minimum(np.asarray(batch.column(ANSWER_END)), self.watermark)
+        first = -(-begin // every) * every
+        counts = np.maximum(0, (until - 1 - first) // every + 1)
+        limits = np.cumsum(counts)
+        for start in range(0, int(limits[-1]), BLOCK_ROWS):
+            numbers = np.arange(start, min(start + BLOCK_ROWS, int(limits[-1])))
+            owners = np.searchsorted(limits, numbers, side="right")
+            ticks = first[owners] + every * (numbers - (limits[owners] - counts[owners]))
+            yield batch.take(pa.array(owners)).append_column(TICK, pa.array(ticks))

@@ -1,0 +1,96 @@
+"""Places in a stream, for ROWS windows.
+
+A place is known only when nothing earlier can still arrive, so tuples wait here until the watermark is past
+them, are put in order (event time, then values column by column, NULL first, nested ones aside) and numbered
+from 0. One ranker sees a whole stream; what it releases can then be spread over buckets, together with the
+event times of the places just released, from which every bucket can tell which of its tuples have left.
+
+    waiting: (ts 3), (ts 1)    watermark 3    released: (ts 1, place 0), waiting: (ts 3)
+
+Inputs under other windows, when they are joined with a ROWS input, wait in the same way (`ranks=False`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.layout import PLACE, TS
+from watersmeet.kernel.state.chunks import HoldBuffer
+from watersmeet.query import BEGINNING
+
+
+@dataclass(frozen=True)
+class Places:
+    """The event times of consecutive places of a stream, the first of them numbered `first`."""
+
+    first: int
+    ts: Longs
+
+
+NO_PLACES = Places(0, np.empty(0, np.int64))
+
+
+class RowNumberer:
+    """Holds the tuples of one input until the watermark is past them, and numbers them if asked to."""
+
+    def __init__(self, section: str, order_by: Sequence[str] = (), *, ranks: bool = True) -> None:
+        self.room = HoldBuffer(section, TS)
+        self.next_place = 0
+        self.watermark = BEGINNING
+        self._ranks = ranks
+        self._order_by = tuple(order_by)
+
+    def push(self, batch: pa.RecordBatch) -> int:
+        """Takes new tuples; returns how many were late and dropped."""
+        accepted = np.asarray(batch.column(TS)) >= self.watermark
+        late = int(batch.num_rows - np.count_nonzero(accepted))
+        self.room.add(batch.filter(pa.array(accepted)) if late else batch)
+        return late
+
+    def release(self, watermark: int) -> tuple[pa.RecordBatch | None, Places]:
+        """The tuples the watermark has just passed, with their places; and those places' event times."""
+        since, self.watermark = self.watermark, max(self.watermark, watermark)
+        due = [part for batch in self.room.batches() if (part := _between(batch, since, self.watermark))]
+        self.room.close_before(self.watermark)
+        if not due:
+            return None, Places(self.next_place, NO_PLACES.ts)
+        released = pa.concat_batches(due)
+        if not self._ranks:
+            return released, NO_PLACES
+        released = released.take(self._order(released))
+        known = Places(self.next_place, np.array(released.column(TS), np.int64))
+        self.next_place += len(known.ts)
+        places = np.arange(known.first, self.next_place, dtype=np.int64)
+        return released.append_column(PLACE, pa.array(places)), known
+
+    def _order(self, batch: pa.RecordBatch) -> pa.Array:
+        columns = [batch.column(TS)]
+        for name in self._order_by:
+            columns += _sortable(batch.column(name))
+        table = pa.table(columns, [str(number) for number in range(len(columns))])
+        return pc.sort_indices(table, sort_keys=[(n, "ascending", "at_start") for n in table.column_names])
+
+
+def _sortable(column: pa.Array) -> list[pa.Array]:
+    """A column as columns that Arrow sorts as Spark does: NaN after all numbers, both zeros alike."""
+    if pa.types.is_nested(column.type):
+        return []
+    if pa.types.is_floating(column.type):
+        is_nan = pc.is_nan(column)
+        return [is_nan, pc.add(pc.if_else(is_nan, pa.scalar(0.0, column.type), column), 0.0)]
+    return [column]
+
+
+def _between(batch: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch | None:
+    """The rows with since <= ts < until, or None."""
+    ts = np.asarray(batch.column(TS))
+    due = (ts >= since) & (ts < until)
+    if not due.any():
+        return None
+    return batch if due.all() else batch.filter(pa.array(due))

@@ -1,0 +1,129 @@
+"""Numbered, immutable batches: what a state store keeps of a bucket, and what changes with each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.query import NEVER
+
+MERGE_ROWS = 1 << 16  # chunks up to this size are merged with their neighbours
+
+
+@dataclass(frozen=True)
+class PersistedChunk:
+    """A chunk as a state store keeps it: `section` names whose it is; `batch` may be narrowed."""
+
+    section: str
+    number: int
+    batch: pa.RecordBatch
+
+
+@dataclass
+class Changes:
+    """Chunks that are new since the last step, and chunks that are gone."""
+
+    appended: list[PersistedChunk] = field(default_factory=list)
+    expired: list[tuple[str, int]] = field(default_factory=list)
+
+
+class ChangeTracker:
+    """Tells what a state store must learn to hold the same chunks."""
+
+    def __init__(self, persisted: Iterable[tuple[str, int]] = ()) -> None:
+        self._persisted = set(persisted)
+
+    def changes(self, held: Iterable[PersistedChunk]) -> Changes:
+        now = {(chunk.section, chunk.number): chunk for chunk in held}
+        appended = [chunk for key, chunk in now.items() if key not in self._persisted]
+        expired = sorted(self._persisted - now.keys())
+        self._persisted = set(now)
+        return Changes(appended, expired)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    number: int
+    batch: pa.RecordBatch
+    last: int  # the largest value of the column that decides when a row is over
+
+
+class HoldBuffer:
+    """Rows that wait for the watermark: whole chunks stay until the last of their rows is over.
+
+    `until` names the int64 column of which a row is over once the bound has reached it.
+    """
+
+    def __init__(self, section: str, until: str) -> None:
+        self.section = section
+        self.next_number = 0
+        self._until = until
+        self._chunks: list[_Waiting] = []
+
+    @property
+    def rows(self) -> int:
+        return sum(int(chunk.batch.num_rows) for chunk in self._chunks)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(chunk.batch.nbytes) for chunk in self._chunks)
+
+    def add(self, batch: pa.RecordBatch, number: int | None = None) -> None:
+        """Lets rows in; `number` is given when a chunk is read back."""
+        if not batch.num_rows:
+            return
+        number = self.next_number if number is None else number
+        last = int(np.asarray(batch.column(self._until)).max())
+        self._chunks.append(_Waiting(number, batch, last))
+        self.next_number = max(self.next_number, number + 1)
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """Everything in the room, over or not."""
+        return [chunk.batch for chunk in self._chunks]
+
+    def close_before(self, bound: int) -> None:
+        """Forgets chunks of which every row is over, and merges small ones."""
+        self._chunks = [chunk for chunk in self._chunks if chunk.last >= bound and bound != NEVER]
+        self._merge()
+
+    def thin(self, nbytes: int) -> int:
+        """Leaves rows of about so many bytes, spread evenly; returns how many went."""
+        before, share = self.rows, nbytes / max(1, self.nbytes)
+        chunks, self._chunks = self._chunks, []
+        for chunk in chunks:
+            numbers = np.arange(chunk.batch.num_rows, dtype=np.float64)
+            chosen = np.flatnonzero(np.floor((numbers + 1) * share) > np.floor(numbers * share))
+            self.add(chunk.batch.take(pa.array(chosen)), self.next_number)
+        return before - self.rows
+
+    def replace_all(self, batch: pa.RecordBatch) -> None:
+        """Holds these rows and no others, as a new chunk."""
+        self._chunks = []
+        self.add(batch, self.next_number)
+
+    def persisted(self) -> list[PersistedChunk]:
+        return [PersistedChunk(self.section, chunk.number, chunk.batch) for chunk in self._chunks]
+
+    def _merge(self) -> None:
+        """Sizes grow as in a binary counter, so a row is copied a logarithmic number of times."""
+        run = mergeable([int(chunk.batch.num_rows) for chunk in self._chunks])
+        if run > 1:
+            parts = self._chunks[-run:]
+            self._chunks[-run:] = []
+            self.add(pa.concat_batches([chunk.batch for chunk in parts]), self.next_number)
+
+
+def mergeable(sizes: list[int]) -> int:
+    """How many of the newest chunks to merge into one, given all sizes in order of age."""
+    if not sizes:
+        return 0
+    total, count = sizes[-1], 1
+    for size in sizes[-2::-1]:
+        if size > 2 * total or size + total > MERGE_ROWS:
+            break
+        total += size
+        count += 1
+    return count

@@ -1,0 +1,232 @@
+"""The semijoins with output at the destination: SM-D1, SM-D2 (Tran and Lee 2010, Algorithms 5 and 6), SM-B.
+
+SM-D1 keeps W2's join values at the source, V2@N1, and sends the tuples of a batch that match one. SM-D2 sends
+the batch's join values, gets back those that match, and sends their tuples; what they match waits in Temp.
+SM-B, which the paper leaves to future work, is SM-D1 with a Bloom filter in place of V2@N1: some tuples that
+match nothing are shipped (counted as wasted), and the join at the destination finds that they do not.
+
+Guarantee: a tuple of the batch is shipped at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror
+from watersmeet.lab.wan.semijoin.oneway.halves import (
+    HEARTBEAT_BYTES,
+    Actions,
+    Flips,
+    Join,
+    Listener,
+    Output,
+    Ship,
+    Source,
+    Tuples,
+    Values,
+    Vectors,
+    Wasted,
+    WindowTarget,
+    Work,
+    distinct_keys,
+    joined,
+    probe_work,
+    ship,
+)
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.vectors import ValueArray, ValueMirror
+from watersmeet.lab.wan.semijoin.oneway.window import Held
+from watersmeet.plan.sites.semijoin.filter import flip_bytes
+from watersmeet.query import NEVER
+
+
+def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item]) -> Actions:
+    size = len(reduced) * join.source_bytes
+    return ship(join, Tuples(interval, reduced), size, "ship B'1", if_any=reduced)
+
+
+class OneStepToDestination(Source, Listener):
+    """SM-D1 at N1: keeps V2@N1."""
+
+    gated = True
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.values = ValueMirror()
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        costs = self.join.costs
+        reduced = [item for item in items if self.join.source_key(item) in self.values]
+        return [
+            Work(interval, "update W1", len(items) * costs.insert_s),
+            Work(interval, "probe V2@N1", len(items) * len(self.values) * costs.probe_s),
+            *_ship_reduced(self.join, interval, reduced),
+        ]
+
+    def receive(self, message: Vectors) -> Actions:
+        actions: Actions = []
+        if message.update:
+            self.values.apply(message.update)
+            fresh = len(message.update.values)
+            actions.append(Work(message.interval, "update V2, V2@N1", fresh * self.join.costs.insert_s))
+        return actions + self.heard(message.interval)
+
+
+class OneStepDestination(WindowTarget):
+    """SM-D1 at N2: keeps V2 beside W2."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.values = ValueArray(join.target_key)
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        costs = self.join.costs
+        probed = len(items) * len(self.values)
+        inserted = self.window.insert(items)
+        self.window.learn(ended)
+        update = self.values.update(inserted, self.window.settle(self.settled(interval)))
+        fresh, size = 0, 0.0
+        if update:
+            fresh = len(update.values)
+            size = fresh * self.join.target_key_bytes + len(update.counts) * costs.count_bytes
+        something = [update] if update else []
+        return [
+            Work(interval, "probe V2", probed * costs.probe_s),
+            Work(interval, "update W2", len(items) * costs.insert_s),
+            Work(interval, "update V2, V2@N1", fresh * costs.insert_s),
+            *ship(self.join, Vectors(interval, update), size, "ship vC vJ", if_any=something),
+        ]
+
+    def answer(self, message: Tuples) -> Actions:
+        self.done(message.interval)
+        return [
+            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
+            joined(self.join, message.interval, message.items, self.window),
+        ]
+
+
+class TwoStepToDestination(Source, Listener):
+    """SM-D2 at N1: keeps a batch until it knows which of its values match."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._asked: dict[int, Sequence[Item]] = {}
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        self._asked[interval] = items
+        values = distinct_keys(items, self.join.source_key)
+        size = len(values) * self.join.source_key_bytes
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
+            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
+        ]
+
+    def receive(self, message: Values) -> Actions:
+        items, matching = self._asked.pop(message.interval), set(message.values)
+        reduced = [item for item in items if self.join.source_key(item) in matching]
+        scanned = len(matching) * len(items)
+        return [
+            Work(message.interval, "probe B1", scanned * self.join.costs.probe_s),
+            *_ship_reduced(self.join, message.interval, reduced),
+        ]
+
+
+class TwoStepDestination(WindowTarget):
+    """SM-D2 at N2: keeps W2, and what a batch's values match until its tuples come."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._temp: dict[int, dict[Key, list[Held]]] = {}
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        self.window.insert(items)
+        self.window.learn(ended)
+        self.window.settle(self.settled(interval))
+        return [Work(interval, "update W2", len(items) * self.join.costs.update_s)]
+
+    def answer(self, message: Values | Tuples) -> Actions:
+        return self._match(message) if isinstance(message, Values) else self._join(message)
+
+    def _match(self, message: Values) -> Actions:
+        join, interval = self.join, message.interval
+        matching = [key for key in message.values if key in self.window]
+        if matching:
+            self._temp[interval] = {key: self.window.with_key(key) for key in matching}
+        closing = (interval + 1) * join.interval_us - 1
+        looked_at = len(message.values) * self.window.living(closing, closing)
+        size = len(matching) * join.source_key_bytes or join.costs.count_bytes
+        return [
+            Work(interval, "probe W2", looked_at * join.costs.probe_s),
+            Ship(Values(interval, matching), size + HEARTBEAT_BYTES * join.heartbeats, "ship K'1"),
+        ]
+
+    def _join(self, message: Tuples) -> Actions:
+        join, temp = self.join, self._temp.pop(message.interval, {})
+        self.done(message.interval)
+        found: list[Item] = []
+        count = 0
+        for item in message.items:
+            limit = join.limit(item)
+            matches = [h for h in temp[join.source_key(item)] if h.t <= limit and h.end > item.t]
+            count += len(matches)
+            if not join.count_only:
+                found += [Item(item.t, NEVER, 0, item.members + held.item.members) for held in matches]
+        scanned = len(message.items) * sum(map(len, temp.values()))
+        return [
+            Work(message.interval, "probe Temp", scanned * join.costs.probe_s),
+            Output(message.interval, found, count),
+        ]
+
+
+class FilterToDestination(Source, Listener):
+    """SM-B at N1: keeps a Bloom filter of W2's join values."""
+
+    gated = True
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._filter = FilterMirror(join.filter_bits, join.filter_hashes)
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        costs = self.join.costs
+        reduced = [item for item in items if self.join.source_key(item) in self._filter]
+        return [
+            Work(interval, "update W1", len(items) * costs.insert_s),
+            Work(interval, "probe filter", len(items) * self.join.filter_hashes * costs.hash_s),
+            *_ship_reduced(self.join, interval, reduced),
+        ]
+
+    def receive(self, message: Flips) -> Actions:
+        self._filter.flip(message.bits)
+        return self.heard(message.interval)
+
+
+class FilterDestination(WindowTarget):
+    """SM-B at N2: counts the values behind each bit, and joins exactly."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._filter = CountingFilter(join.filter_bits, join.filter_hashes)
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        join = self.join
+        self.window.insert(items)
+        self.window.learn(ended)
+        gone = self.window.settle(self.settled(interval))
+        flips = self._filter.update(map(join.target_key, items), [join.target_key(h.item) for h in gone])
+        changes = (len(items) + len(gone)) * join.filter_hashes
+        size = flip_bytes(len(flips), join.filter_bits)
+        return [
+            Work(interval, "update W2", len(items) * join.costs.insert_s),
+            Work(interval, "update filter", changes * join.costs.hash_s),
+            *ship(join, Flips(interval, flips), size, "ship flips", if_any=flips),
+        ]
+
+    def answer(self, message: Tuples) -> Actions:
+        self.done(message.interval)
+        wasted = sum(self.join.source_key(item) not in self.window for item in message.items)
+        return [
+            Wasted(message.interval, wasted),
+            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
+            joined(self.join, message.interval, message.items, self.window),
+        ]

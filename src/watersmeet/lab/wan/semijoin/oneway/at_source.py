@@ -1,0 +1,217 @@
+"""The semijoins with output at the source, SM-S1 and SM-S2 (Tran and Lee 2010, Algorithms 3 and 4).
+
+SM-S1 sends the batch's join values; the tuples of W2 that match come back unless they came before, and are
+kept as W'2 until a count of expired ones says how many of the first to go (Algorithm 8). SM-S2 keeps M2, all
+join values of W2 with the tuples of those that a batch has asked for; new tuples of such values come by
+themselves (Algorithm 9).
+
+Guarantee: no tuple of W2 is shipped twice (Algorithm 7).
+
+Where we differ: a batch of SM-S2 that meets a value another batch has asked for, and not got yet, waits for
+that answer, and joins with M2 rather than with the answer alone; its output is handed on in one piece. SM-S1
+answers a batch also when there is nothing new, as N1 waits for it (the paper: it always makes two
+shipments). Under windows of rows tuples travel with their end where it is known, and ends follow later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.lab.wan.semijoin.oneway.halves import (
+    END_BYTES,
+    HEARTBEAT_BYTES,
+    NUMBER_BYTES,
+    Actions,
+    Expired,
+    Join,
+    Listener,
+    Output,
+    Ship,
+    Source,
+    Tuples,
+    Values,
+    Vectors,
+    WindowTarget,
+    Work,
+    distinct_keys,
+    ended_of,
+    joined,
+    probe_work,
+    ship,
+)
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray
+from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
+
+
+def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
+    """dW'2, or a word that there is nothing."""
+    size = join.shipped_bytes(items) or join.costs.count_bytes
+    return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
+
+
+class OneStepSource(Source, Listener):
+    """SM-S1 at N1: keeps W'2, the tuples of W2 that matched."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.window = HeldWindow(join.target_key, join.interval_us)
+        self._asked: dict[int, Sequence[Item]] = {}
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        self._asked[interval] = items
+        values = distinct_keys(items, self.join.source_key)
+        size = len(values) * self.join.source_key_bytes
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
+            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
+        ]
+
+    def receive(self, message: Tuples | Expired) -> Actions:
+        if isinstance(message, Expired):
+            self.window.learn(message.ended)
+            self.window.remove_first(message.count)
+            return []
+        self.window.insert(message.items)
+        items = self._asked.pop(message.interval)
+        return [
+            Work(message.interval, "update W'2", len(message.items) * self.join.costs.insert_s),
+            probe_work(self.join, message.interval, "probe W'2", items, self.window),
+            joined(self.join, message.interval, items, self.window),
+        ]
+
+
+class OneStepSourceTarget(WindowTarget):
+    """SM-S1 at N2."""
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        self.window.insert(items)
+        known = ended_of(self.window.learn(ended))
+        count = sum(held.sent for held in self.window.settle(self.settled(interval)))
+        size = self.join.costs.count_bytes + len(known) * (NUMBER_BYTES + END_BYTES)
+        message = Expired(interval, count, known)
+        something = [count] if count or known else []
+        actions: Actions = [Work(interval, "update W2", len(items) * self.join.costs.insert_s)]
+        if something:
+            actions += ship(self.join, message, size, "ship expired count", if_any=something)
+        return actions
+
+    def answer(self, message: Values) -> Actions:
+        closing = (message.interval + 1) * self.join.interval_us - 1
+        looked_at = len(message.values) * self.window.living(closing, closing)
+        found = [held.as_known() for held in self.window.unsent(message.values)]
+        self.done(message.interval)
+        return [
+            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
+            _reply(self.join, message.interval, found),
+        ]
+
+
+class TwoStepSource(Source, Listener):
+    """SM-S2 at N1: keeps M2, the join values of W2 with the tuples asked for."""
+
+    gated = True
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.mixed = MixedWindow(join.target_key, join.interval_us)
+        self._requests = 0
+        self._request_of: dict[int, int] = {}  # by interval; batches may come out of order, answers do not
+        self._asking: dict[Key, int] = {}  # values under way, and the request that asked
+        self._temp: dict[int, tuple[int, Output, list[Item]]] = {}  # batches, and the request each awaits
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        join = self.join
+        partial = [item for item in items if self.mixed.is_partial(join.source_key(item))]
+        wanted = [key for key in distinct_keys(partial, join.source_key) if key not in self._asking]
+        if wanted:
+            self._requests += 1
+            self._request_of[interval] = self._requests
+            self._asking.update(dict.fromkeys(wanted, self._requests))
+        ready = items if not partial else [i for i in items if not self.mixed.is_partial(join.source_key(i))]
+        output = joined(join, interval, ready, self.mixed.tuples)
+        actions: Actions = [
+            Work(interval, "update W1", len(items) * join.costs.insert_s),
+            Work(interval, "probe M2", len(items) * join.costs.hash_s),
+            *ship(
+                join,
+                Values(interval, wanted),
+                len(wanted) * join.target_key_bytes,
+                "ship dV'2",
+                if_any=wanted,
+            ),
+        ]
+        if not partial:
+            return [*actions, output]
+        awaited = max(self._asking[join.source_key(item)] for item in partial)
+        self._temp[interval] = (awaited, output, partial)
+        return actions
+
+    def receive(self, message: Vectors | Tuples) -> Actions:
+        if isinstance(message, Vectors):
+            return self._follow(message)
+        self.mixed.fill(message.items)
+        request = self._request_of.pop(message.interval)
+        self._asking = {key: asked for key, asked in self._asking.items() if asked != request}
+        due = sorted(number for number, batch in self._temp.items() if batch[0] == request)
+        return [action for number in due for action in self._finish(number)]
+
+    def _follow(self, message: Vectors) -> Actions:
+        actions: Actions = []
+        if message.update:
+            self.mixed.apply(message.update, message.ended)
+            changed = len(message.update.values)
+            actions.append(Work(message.interval, "update M2", changed * self.join.costs.update_s))
+        else:
+            self.mixed.tuples.learn(message.ended)
+        return actions + self.heard(message.interval)
+
+    def _finish(self, interval: int) -> Actions:
+        _, before, partial = self._temp.pop(interval)
+        after = joined(self.join, interval, partial, self.mixed.tuples)
+        items = [*before.items, *after.items]
+        return [
+            Work(interval, "probe M2 again", len(partial) * self.join.costs.hash_s),
+            Output(interval, items, before.count + after.count),
+        ]
+
+
+class TwoStepSourceTarget(WindowTarget):
+    """SM-S2 at N2: keeps V2 beside W2."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.values = ValueArray(join.target_key)
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        join = self.join
+        probed = len(items) * len(self.values)
+        inserted = self.window.insert(items)
+        known = ended_of(self.window.learn(ended))
+        update = self.values.update(inserted, self.window.settle(self.settled(interval)))
+        size = float(len(known) * (NUMBER_BYTES + END_BYTES))
+        fresh = 0
+        if update:
+            fresh = len(update.values)
+            size += fresh * join.target_key_bytes + len(update.counts) * join.costs.count_bytes
+            size += join.shipped_bytes(update.full)
+        something = [update] if update or known else []
+        return [
+            Work(interval, "probe V2", probed * join.costs.probe_s),
+            Work(interval, "update W2", len(items) * join.costs.insert_s),
+            Work(interval, "update V2", fresh * join.costs.insert_s),
+            *ship(join, Vectors(interval, update, known), size, "ship vC vJ sF", if_any=something),
+        ]
+
+    def answer(self, message: Values) -> Actions:
+        self.done(message.interval)
+        if not message.values:
+            return []
+        closing = (message.interval + 1) * self.join.interval_us - 1
+        looked_at = len(message.values) * self.window.living(closing, closing)
+        found = [held.as_known() for held in self.window.unsent(message.values)]
+        self.values.mark_sent(message.values)
+        return [
+            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
+            _reply(self.join, message.interval, found),
+        ]

@@ -1,0 +1,94 @@
+"""The simple joins SP-S and SP-D: full tuples go where the join is (Tran and Lee 2010, Algorithms 1 and 2).
+
+SP-S exports W2: every batch of S2 goes to the source, where W2@N1 is kept and probed. SP-D sends every batch
+of S1 to the destination. Under a window of rows SP-S sends the ends of earlier tuples along, as the source
+does not see the tuples that S2's own filters dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from watersmeet.lab.wan.semijoin.oneway.halves import (
+    END_BYTES,
+    NUMBER_BYTES,
+    Actions,
+    Join,
+    Listener,
+    Settled,
+    Source,
+    Target,
+    Tuples,
+    WindowTarget,
+    Work,
+    joined,
+    probe_work,
+    ship,
+)
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
+from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
+
+
+class SimpleAtSource(Source, Listener):
+    """SP-S at N1: keeps and probes W2@N1."""
+
+    gated = True
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self.window = HeldWindow(join.target_key, join.interval_us)
+        self._probed = Settled(join.first_interval)
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        self._probed.add(interval)
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.update_s),
+            probe_work(self.join, interval, "probe W2@N1", items, self.window),
+            joined(self.join, interval, items, self.window),
+        ]
+
+    def receive(self, message: Tuples) -> Actions:
+        self.window.insert(message.items)
+        self.window.learn(message.ended)
+        work = Work(message.interval, "update W2@N1", len(message.items) * self.join.costs.update_s)
+        actions = [work, *self.heard(message.interval)]
+        over = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
+        self.window.settle(over)
+        return actions
+
+
+class SimpleAtSourceTarget(Target):
+    """SP-S at N2: keeps nothing, sends all."""
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        size = len(items) * self.join.target_bytes + len(ended) * (NUMBER_BYTES + END_BYTES)
+        message = Tuples(interval, items, ended)
+        return ship(self.join, message, size, "ship B2", if_any=[*items, *ended])
+
+
+class SimpleToDestination(Source):
+    """SP-D at N1: sends every batch."""
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        size = len(items) * self.join.source_bytes
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
+            *ship(self.join, Tuples(interval, items), size, "ship B1", if_any=items),
+        ]
+
+
+class SimpleAtDestination(WindowTarget):
+    """SP-D at N2: keeps and probes W2."""
+
+    def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
+        self.window.insert(items)
+        self.window.learn(ended)
+        self.window.settle(self.settled(interval))
+        return [Work(interval, "update W2", len(items) * self.join.costs.update_s)]
+
+    def answer(self, message: Tuples) -> Actions:
+        self.done(message.interval)
+        return [
+            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
+            joined(self.join, message.interval, message.items, self.window),
+        ]

@@ -1,0 +1,119 @@
+"""What `explain` says of hot values: which ones the measured statistics would have spread, and where not.
+
+A running query decides by what it counts itself (`hot_keys`); these are its decisions if the streams are as
+they were measured. Where a value's home is, only its hash knows: values are taken to be at homes of their
+own, the most even case, so that what is listed here is spread wherever the homes are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet.plan.routing.hot_keys import ClassLoad, choose_hot
+from watersmeet.plan.routing.shares import Shares
+from watersmeet.plan.sites.plan_tree import number
+from watersmeet.plan.statistics.statistics import Statistics, Value, attribute_name
+from watersmeet.plan.statistics.value_groups import align
+from watersmeet.query import AttributeClass, Query
+
+US_PER_S = 1_000_000
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class HotValuePlan:
+    """A value that would be spread."""
+
+    value: Value
+    spread: str  # the input
+    rate_per_s: float
+    copied: tuple[str, ...]  # the inputs whose tuples go to every place
+
+    def to_json(self) -> dict[str, Any]:
+        rate, copied = self.rate_per_s, list(self.copied)
+        return {"value": self.value, "spread": self.spread, "rate_per_s": rate, "copied": copied}
+
+
+@dataclass(frozen=True)
+class HotClassPlan:
+    """A class of more than one place: its hot values, or why its values stay at home."""
+
+    attributes: str
+    places: int
+    hot: tuple[HotValuePlan, ...] = ()
+    why_not: str | None = None
+
+    def pretty(self) -> str:
+        if self.why_not is not None:
+            return f"{self.attributes}: stay in one bucket, as {self.why_not}"
+        if not self.hot:
+            return f"{self.attributes}: none by these statistics; watched for while running"
+        lines = [f"{self.attributes}: {len(self.hot)} by these statistics"]
+        lines += [
+            f"  {json.dumps(each.value, ensure_ascii=False)} of {each.spread} ({number(each.rate_per_s)}/s)"
+            f" over {self.places} buckets, of {', '.join(each.copied)} to each"
+            for each in self.hot[:SHOWN]
+        ]
+        lines += [f"  and {len(self.hot) - SHOWN} more"] if len(self.hot) > SHOWN else []
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "attributes": self.attributes,
+            "places": self.places,
+            "hot": [each.to_json() for each in self.hot],
+            "why_not": self.why_not,
+        }
+
+
+def plan_hot_values(query: Query, shares: Shares, statistics: Statistics) -> tuple[HotClassPlan, ...]:
+    """For each class that is cut into several places, what would be spread."""
+    return tuple(
+        _plan_class(query, cls, share, statistics)
+        for cls, share in zip(query.graph.classes, shares.shares, strict=True)
+        if share > 1
+    )
+
+
+def _plan_class(query: Query, cls: AttributeClass, places: int, statistics: Statistics) -> HotClassPlan:
+    inputs = [query.input(side.alias) for side in cls.attributes]
+    endless = [item.alias for item in inputs if item.window.duration_us is None]
+    if query.joins_delayed:
+        return HotClassPlan(cls.pretty(), places, why_not="with ROWS windows ends are not known in advance")
+    if endless:
+        why_not = f"the window of {', '.join(endless)} has no end"
+        return HotClassPlan(cls.pretty(), places, why_not=why_not)
+    rates = [
+        statistics.stream(item.stream.name).rate_per_s * statistics.filter_selectivity(item)
+        for item in inputs
+    ]
+    known = [
+        statistics.attribute(item.stream.name, attribute_name(side))
+        for item, side in zip(inputs, cls.attributes, strict=True)
+    ]
+    unfiltered = [statistics.stream(item.stream.name).rate_per_s for item in inputs]
+    groups = align(list(zip(known, unfiltered, strict=True)))
+    values: dict[Value, tuple[float, ...]] = {}
+    for group, cell in enumerate(groups.cell_of.tolist()):
+        value = groups.cells[cell].value
+        if value is not None:
+            own = groups.shares[:, group].tolist()
+            values[value] = tuple(share * rate for share, rate in zip(own, rates, strict=True))
+    heaviest = sorted(values, key=lambda value: -sum(values[value]))
+    homes = {value: place % places for place, value in enumerate(heaviest)}
+    windows = tuple((item.window.duration_us or 0) / US_PER_S for item in inputs)
+    chosen = choose_hot(ClassLoad(places, windows, tuple(rates), values, homes), {})
+    aliases = [item.alias for item in inputs]
+    hot = tuple(
+        HotValuePlan(
+            value,
+            aliases[chosen[value]],
+            values[value][chosen[value]],
+            tuple(alias for alias in aliases if alias != aliases[chosen[value]]),
+        )
+        for value in heaviest
+        if value in chosen
+    )
+    return HotClassPlan(cls.pretty(), places, hot)

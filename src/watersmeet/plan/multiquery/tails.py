@@ -1,0 +1,105 @@
+"""What a query asks of the results of its last join: tests, conditions left to Spark, and its answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.plan.multiquery.exact_tests import Side, exact_tests
+from watersmeet.plan.multiquery.slots import Slotted
+from watersmeet.query import ANSWER_TIME, NEVER, ColumnRef, Expr, Query
+from watersmeet.query.shared_dataflow import QueryTail, Test
+
+Needed = frozenset[tuple[int, str]]  # columns of inputs, by their places
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A query of a ring: its name, its number, which is never given again, and when it is there."""
+
+    name: str
+    number: int
+    query: Query
+    since: int = 0
+    until: int = NEVER
+
+
+def end_query(
+    registered: Registered, slotted: Slotted, join: str, streams: tuple[str, ...]
+) -> tuple[QueryTail, Needed]:
+    """The ending of a query at a join, and the columns it needs; `streams` gives their order."""
+    query = registered.query
+    tests, left = _sort_conditions(slotted)
+    outputs = _bare_outputs(slotted)
+    needed = set(_tested(slotted, tests))
+    payload: set[tuple[int, str]] = set()
+    if left or outputs is None:
+        exprs = [*left, *(output.expr for output in query.select)]
+        payload = {_column(slotted, ref) for expr in exprs for ref in expr.columns}
+    elif outputs:
+        needed |= {_column(slotted, ref) for output in query.select for ref in output.expr.columns}
+    read = {stream.name for stream in query.streams}
+    ending = QueryTail(
+        registered.name,
+        registered.number,
+        join,
+        tuple(stream for stream in streams if stream in read),
+        tuple(zip(query.graph.aliases, slotted.slots, strict=True)),
+        tests,
+        tuple(expr.sql for expr in left),
+        outputs,
+        tuple(sorted(slotted.qualified(*column) for column in payload)),
+        registered.since,
+        registered.until,
+    )
+    return ending, frozenset(needed | payload)
+
+
+def _sort_conditions(slotted: Slotted) -> tuple[tuple[Test, ...], tuple[Expr, ...]]:
+    """The conditions that are exact tests, in an order that does not depend on the text, and the others."""
+    places = {alias: n for n, alias in enumerate(slotted.query.graph.aliases)}
+
+    def resolve(alias: str, column: str) -> Side | None:
+        declared = slotted.query.inputs[places[alias]].stream.column(column) if alias in places else None
+        if declared is None:
+            return None
+        return slotted.qualified(places[alias], declared.name), declared.type
+
+    tests: set[Test] = set()
+    left = []
+    for expr in (*(each for item in slotted.query.inputs for each in item.filters), *slotted.query.residual):
+        found = exact_tests(expr, resolve)
+        if found is None:
+            left.append(expr)
+        else:
+            tests |= set(found)
+    ordered = sorted(tests, key=lambda test: (test.column, test.op, test.other or "", repr(test.constant)))
+    return tuple(ordered), tuple(left)
+
+
+def _tested(slotted: Slotted, tests: tuple[Test, ...]) -> Needed:
+    wanted = {name for test in tests for name in (test.column, test.other) if name}
+    return frozenset(
+        (n, column.name)
+        for n, item in enumerate(slotted.query.inputs)
+        for column in item.stream.columns
+        if wanted and slotted.qualified(n, column.name) in wanted
+    )
+
+
+def _bare_outputs(slotted: Slotted) -> tuple[tuple[str, str], ...] | None:
+    """The SELECT list as names of columns, where it has nothing else."""
+    outputs = []
+    for output in slotted.query.select:
+        if output.expr.sql == ANSWER_TIME and output.expr.uses_answer_time:
+            outputs.append((output.name, ANSWER_TIME))
+        elif output.expr.is_column:
+            outputs.append((output.name, slotted.qualified(*_column(slotted, output.expr.columns[0]))))
+        else:
+            return None
+    return tuple(outputs)
+
+
+def _column(slotted: Slotted, ref: ColumnRef) -> tuple[int, str]:
+    place = slotted.query.graph.aliases.index(ref.alias)
+    declared = slotted.query.inputs[place].stream.column(ref.column)
+    return place, declared.name if declared else ref.column

@@ -1,0 +1,73 @@
+"""What a ring keeps and joins, as JSON and back, so that a server that starts again goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from watersmeet.query.shared_dataflow import (
+    Expected,
+    Feed,
+    Join,
+    KeyColumn,
+    QueryTail,
+    Relation,
+    SharedDataflow,
+    Way,
+)
+from watersmeet.query.window import Window, WindowKind
+
+
+def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
+    """Feeds, relations and joins whole; of the endings only at which join each query ends."""
+    return {
+        "levels": dataflow.levels,
+        "streams": list(dataflow.streams),
+        "feeds": [asdict(feed) for feed in dataflow.feeds],
+        "relations": [_relation_to_json(relation) for relation in dataflow.relations],
+        "joins": [asdict(join) for join in dataflow.joins],
+        "ends": {str(ending.number): ending.join for ending in dataflow.endings},
+        "expected": [asdict(expected) for expected in dataflow.expected],
+    }
+
+
+def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
+    """The ring as it was, its endings bare: a planner keeps its joins, and knows the queries itself."""
+    return SharedDataflow(
+        fields["levels"],
+        tuple(fields["streams"]),
+        tuple(_feed(each) for each in fields["feeds"]),
+        tuple(_relation(each) for each in fields["relations"]),
+        tuple(_join(each) for each in fields["joins"]),
+        tuple(QueryTail("", int(number), join, (), ()) for number, join in fields["ends"].items()),
+        tuple(Expected(**each) for each in fields.get("expected", ())),
+    )
+
+
+def _relation_to_json(relation: Relation) -> dict[str, Any]:
+    window = relation.window
+    return {**asdict(relation), "window": None if window is None else [window.kind.value, window.size]}
+
+
+def _feed(fields: Mapping[str, Any]) -> Feed:
+    keys = tuple(KeyColumn(**key) for key in fields["keys"])
+    return Feed(**{**_tuples(fields), "keys": keys})
+
+
+def _relation(fields: Mapping[str, Any]) -> Relation:
+    window = fields["window"]
+    return Relation(
+        **{**_tuples(fields), "window": window and Window(WindowKind(window[0]), window[1])},
+    )
+
+
+def _join(fields: Mapping[str, Any]) -> Join:
+    equalities = tuple((left, right) for left, right in fields["equalities"])
+    orders = tuple((member, tuple(order)) for member, order in fields["orders"])
+    ways = tuple(Way(way["relation"], tuple(way["meets"])) for way in fields.get("ways", ()))
+    return Join(**{**_tuples(fields), "equalities": equalities, "orders": orders, "ways": ways})
+
+
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -1,0 +1,197 @@
+"""Requests become a change of the ring, or refusals; nothing here is written anywhere.
+
+A change is planned while the ring runs, so the micro-batch it begins with is not known yet: `SOON` stands in
+for it, until `Standing.settled` puts the number there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.statistics.statistics import Statistics
+from watersmeet.query import NEVER, Column, Query
+from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
+from watersmeet.serve.registry.names import check_name, refuse_unknown
+from watersmeet.serve.registry.record import Registration, RegistryRecord
+from watersmeet.serve.registry.requests import Drop, Request, Submit
+from watersmeet.serve.registry.sink_fit import check_fit, has_own_columns
+from watersmeet.sql.syntax.declare import check_dead_letters
+
+SOON = NEVER - 1
+
+# The columns of a query's answers; refuses a query that Spark would refuse.
+AnswerColumns = Callable[[Query, QueryTail], Sequence[Column]]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A ring as it stands: its record, its queries bound, by number, and its plan."""
+
+    record: RegistryRecord
+    bound: Mapping[int, Query]
+    dataflow: SharedDataflow
+
+    def settled(self, batch: int) -> Standing:
+        """The same with changes that begin at this micro-batch."""
+
+        def settle(number: int) -> int:
+            return batch if number == SOON else number
+
+        queries = tuple(
+            replace(query, since=settle(query.since), until=settle(query.until))
+            for query in self.record.queries
+        )
+        endings = tuple(
+            replace(ending, since=settle(ending.since), until=settle(ending.until))
+            for ending in self.dataflow.endings
+        )
+        dataflow = replace(self.dataflow, endings=endings)
+        return replace(
+            self, record=replace(self.record, queries=queries, dataflow=dataflow), dataflow=dataflow
+        )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What becomes of requests: the ring as those taken leave it, and why the others are refused."""
+
+    standing: Standing
+    taken: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Decides on requests."""
+
+    answer_columns: AnswerColumns
+    statistics: Statistics | None = None
+
+    def stand(self, record: RegistryRecord) -> Standing:
+        """A ring as its record has it, its queries bound and planned around the joins they have."""
+        bound = {query.number: record.bind(query.sql, f"query {query.name}") for query in record.queries}
+        return self._plan(record, bound, record.dataflow)
+
+    def judge(self, standing: Standing, requests: Mapping[str, Request]) -> Judgement:
+        """Takes requests in order, each on top of those before it, whole or not at all."""
+        draft = _Draft(self, standing)
+        taken, refused = [], {}
+        for request_id, request in requests.items():
+            try:
+                draft = draft.after(request)
+                taken.append(request_id)
+            except WatersmeetError as error:
+                refused[request_id] = str(error)
+        if not taken:
+            return Judgement(standing, (), refused)
+        try:
+            changed = self._plan(draft.record, draft.bound, standing.dataflow)
+        except WatersmeetError as error:  # each of them could be planned by itself
+            return Judgement(standing, (), refused | dict.fromkeys(taken, str(error)))
+        return Judgement(changed, tuple(taken), refused)
+
+    def _plan(
+        self, record: RegistryRecord, bound: Mapping[int, Query], kept: SharedDataflow | None
+    ) -> Standing:
+        registered = [_registered(query, bound[query.number]) for query in record.queries]
+        dataflow = plan_dataflow(registered, record.pipeline.streams, record.levels, self.statistics, kept)
+        return Standing(replace(record, dataflow=dataflow), bound, dataflow)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A ring under change: what is asked for is checked query by query, and not yet planned together."""
+
+    judge: Judge
+    standing: Standing
+    added: Mapping[str, Registration] = field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
+    own: Mapping[int, Query] = field(default_factory=dict)  # of those added
+    columns: Mapping[str, tuple[str, Sequence[Column]]] = field(default_factory=dict)  # by sink
+
+    @property
+    def record(self) -> RegistryRecord:
+        before = self.standing.record
+        kept = (replace(q, until=SOON) if q.number in self.dropped else q for q in before.queries)
+        queries = (*kept, *self.added.values())
+        return replace(before, queries=queries, next_number=before.next_number + self._numbers_given)
+
+    @property
+    def bound(self) -> Mapping[int, Query]:
+        return {**self.standing.bound, **self.own}
+
+    @property
+    def _numbers_given(self) -> int:
+        return len(self.own)  # those dropped again keep theirs
+
+    @property
+    def _names(self) -> dict[str, Registration]:
+        """The queries that stay, by name."""
+        staying = self.standing.record.staying.values()
+        return {q.name: q for q in staying if q.number not in self.dropped} | dict(self.added)
+
+    def after(self, request: Request) -> _Draft:
+        return self._submit(request) if isinstance(request, Submit) else self._drop(request)
+
+    def _drop(self, request: Drop) -> _Draft:
+        names, added, dropped = self._names, dict(self.added), set(self.dropped)
+        for name in request.names:
+            if name not in names:
+                raise refuse_unknown(name, names)
+            number = names.pop(name).number
+            if added.pop(name, None) is None:
+                dropped.add(number)
+        return replace(self, added=added, dropped=frozenset(dropped))
+
+    def _submit(self, request: Submit) -> _Draft:
+        if not request.queries:
+            raise ConfigurationError("there is no query in the request")
+        taken = {name.lower() for name in self._names}
+        added, own, columns = dict(self.added), dict(self.own), dict(self.columns)
+        for name, sql in request.queries:
+            check_name(name)
+            if name.lower() in taken:
+                raise ConfigurationError(
+                    f"there is a query {name} already: drop it first, or choose another name (case makes no "
+                    "difference)"
+                )
+            taken.add(name.lower())
+            number = self.standing.record.next_number + len(own)
+            query = self.standing.record.bind(sql, f"query {name}")
+            added[name] = Registration(name, number, sql, query.sink, SOON)
+            own[number] = query
+            self._check(added[name], query, columns)
+        return replace(self, added=added, own=own, columns=columns)
+
+    def _check(
+        self, registration: Registration, query: Query, columns: dict[str, tuple[str, Sequence[Column]]]
+    ) -> None:
+        """Refuses a query that the ring or Spark cannot run, or whose answers its sink cannot take."""
+        record = self.standing.record
+        alone = plan_dataflow([_registered(registration, query)], record.pipeline.streams, record.levels)
+        found = self.judge.answer_columns(query, alone.endings[0])
+        sink = record.pipeline.sink(query.sink) if query.sink else None
+        if sink is None:
+            return
+        check_dead_letters(record.statements.declarations, record.pipeline.sinks, [sink.name])
+        if has_own_columns(sink):
+            beside = columns.get(sink.name) or self._beside(sink.name)
+            check_fit(registration.name, found, sink, beside)
+            columns.setdefault(sink.name, (registration.name, found))
+
+    def _beside(self, sink: str) -> tuple[str, Sequence[Column]] | None:
+        """A query that fills the sink by now, and its columns."""
+        standing = self.standing
+        for registration in standing.record.queries:
+            if registration.sink == sink and registration.number not in self.dropped:
+                ending = next(e for e in standing.dataflow.endings if e.number == registration.number)
+                query = standing.bound[registration.number]
+                return registration.name, self.judge.answer_columns(query, ending)
+        return None
+
+
+def _registered(query: Registration, bound: Query) -> Registered:
+    return Registered(query.name, query.number, bound, query.since, query.until)

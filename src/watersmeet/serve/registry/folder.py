@@ -1,0 +1,102 @@
+"""The folder of a ring, which its server and its clients share.
+
+DIR/ring.json         the ring: its streams, its queries, what was handled; written by the server alone
+DIR/requests/ID.json  what clients ask for, each written whole
+DIR/replies/ID.json   what the server says to it
+DIR/status.json       what the server last told of itself
+DIR/tails/            answers for who looks on
+DIR/lock              held by the server while it lives
+DIR/spark             Spark's checkpoint, unless it was put elsewhere
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.spark.storage.folder import write_whole
+
+LOCK = "lock"
+_LOCK_PATIENCE_S = 1.0  # a client that looks whether the lock is held holds it for a moment itself
+
+
+@dataclass(frozen=True)
+class RegistryFolder:
+    """Reads and writes the files of a ring by name."""
+
+    path: Path
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None if there is none."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{self.path / name} cannot be read: {_said(error)}") from None
+
+    def write(self, name: str, text: str) -> None:
+        """Puts a text in place whole, or not at all."""
+        path = self.path / name
+        try:
+            write_whole(path, text, path.with_name(f".{path.name}.{os.getpid()}.tmp"))
+        except OSError as error:
+            raise ConfigurationError(f"{path} cannot be written: {_said(error)}") from None
+
+    def remove(self, name: str) -> None:
+        """Takes a file away, if it is there."""
+        with suppress(OSError):
+            (self.path / name).unlink()
+
+    def names(self, folder: str, suffix: str) -> list[str]:
+        """The files of a folder inside with this ending, in order, without it; drafts are passed over."""
+        found = (self.path / folder).glob(f"[!.]*{suffix}")
+        return sorted(path.name.removesuffix(suffix) for path in found)
+
+    def age_s(self, name: str) -> float | None:
+        """How long ago a file was written or touched; None if it is not there."""
+        try:
+            return time.time() - (self.path / name).stat().st_mtime
+        except OSError:
+            return None
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """While open, no other process serves the ring; the system lets go of it if this one is killed."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("a") as file:
+            deadline = time.monotonic() + _LOCK_PATIENCE_S
+            while not _lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    raise ConfigurationError(
+                        f"{self.path} is served already: one server at a time. Stop that one first, or "
+                        "serve another folder"
+                    )
+                time.sleep(0.05)
+            yield
+
+    def is_served(self) -> bool:
+        """Whether a server lives."""
+        try:
+            with (self.path / LOCK).open() as file:
+                return not _lock(file.fileno())
+        except FileNotFoundError:
+            return False
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _said(error: OSError | UnicodeDecodeError) -> str:
+    return str(error.strerror or error) if isinstance(error, OSError) else "it is not a text in UTF-8"

@@ -1,0 +1,116 @@
+"""The queries of a ring as a table: since when, into which sink, what they share."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import require_record
+from watersmeet.serve.registry.status import read_status
+
+_HEAD = ("name", "since batch", "sink", "joins", "shared")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One query. Of its `joins`, so many are `shared` with others."""
+
+    name: str
+    since: int
+    sink: str | None
+    joins: int
+    shared: int
+    sql: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A ring and its queries."""
+
+    dataflow: str
+    folder: Path
+    is_served: bool
+    batch: int | None  # the last that the server told of
+    waiting: int  # requests
+    failure: str | None
+    queries: tuple[Listed, ...]
+
+    def pretty(self) -> str:
+        state = "served" if self.is_served else "not served now"
+        facts = [f"ring {self.dataflow}", state, *([f"batch {self.batch}"] if self.batch is not None else [])]
+        facts += [f"{self.waiting} requests wait"] if self.waiting else []
+        lines = [", ".join(facts)]
+        if self.failure and not self.is_served:
+            lines.append(f"it failed: {self.failure}")
+        if not self.queries:
+            return "\n".join([*lines, "no query"])
+        rows = [_HEAD, *(_cells(query) for query in self.queries)]
+        widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD))]
+        for row in rows:
+            cells = (_pad(cell, place, widths[place]) for place, cell in enumerate(row))
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "folder": str(self.folder)}, indent=2, ensure_ascii=False)
+
+
+def list_queries(folder: RegistryFolder) -> Listing:
+    """What a ring's folder says of its queries, whether it is served or not."""
+    is_served = folder.is_served()
+    record = require_record(folder)
+    status = read_status(folder)
+    staying = sorted(record.staying.values(), key=lambda query: query.number)
+    joins = _joins_by_query(record.dataflow, [query.number for query in staying]) if record.dataflow else {}
+    users = Counter(join for own in joins.values() for join in own)
+    listed = tuple(
+        Listed(
+            query.name,
+            query.since,
+            query.sink,
+            len(joins.get(query.number, ())),
+            sum(users[join] > 1 for join in joins.get(query.number, ())),
+            query.sql,
+        )
+        for query in staying
+    )
+    progress = status.progress if status else None
+    return Listing(
+        record.id,
+        folder.path,
+        is_served,
+        progress["batch_id"] if progress else None,
+        len(folder.names("requests", ".json")),
+        status.failure if status else None,
+        listed,
+    )
+
+
+def _joins_by_query(dataflow: SharedDataflow, numbers: Iterable[int]) -> dict[int, frozenset[str]]:
+    """The joins that each query needs."""
+    members = {join.name: join.members for join in dataflow.joins}
+    sources = {relation.name: relation.source for relation in dataflow.relations}
+    needed: dict[str, frozenset[str]] = {}
+
+    def below(join: str) -> frozenset[str]:
+        if join not in needed:
+            earlier = (sources[member] for member in members[join])
+            parts = [below(source) for source in earlier if source in members]
+            needed[join] = frozenset({join}).union(*parts)
+        return needed[join]
+
+    wanted = set(numbers)
+    return {ending.number: below(ending.join) for ending in dataflow.endings if ending.number in wanted}
+
+
+def _cells(query: Listed) -> tuple[str, ...]:
+    return (query.name, str(query.since), query.sink or "console", str(query.joins), str(query.shared))
+
+
+def _pad(cell: str, place: int, width: int) -> str:
+    return cell.ljust(width) if _HEAD[place] in ("name", "sink") else cell.rjust(width)

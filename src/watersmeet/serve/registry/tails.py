@@ -1,0 +1,132 @@
+"""Answers for who looks on: `watersmeet tail` wants them, the server leaves them, batch by batch.
+
+    tails/NAME.want   touched by those who look on; one that nobody has touched for a while is not wanted
+    tails/NAME.jsonl  '# BATCH COUNT', then that many answers; a batch done again stands there twice
+
+A reader shows a batch when it is there whole, and none that it has shown before.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+from watersmeet.serve.registry.folder import RegistryFolder
+
+TAILS = "tails"
+FRESH_S = 15.0
+TOUCH_S = 2.0
+MAX_BYTES = 64_000_000  # after which a file is begun anew
+
+
+@dataclass(frozen=True)
+class Tails:
+    """The server's side."""
+
+    folder: RegistryFolder
+
+    def wanted(self) -> list[str]:
+        """The queries whose answers somebody waits for."""
+        names = self.folder.names(TAILS, ".want")
+        return [name for name in names if (self.folder.age_s(f"{TAILS}/{name}.want") or 0) < FRESH_S]
+
+    def append(self, batch: int, answers: Mapping[str, list[str]]) -> None:
+        """Leaves a batch's answers for those who wait."""
+        for name, texts in answers.items():
+            path = self.folder.path / TAILS / f"{name}.jsonl"
+            # The empty line ends whatever a server that was killed has left half written.
+            block = "\n".join(["", f"# {batch} {len(texts)}", *texts, ""])
+            if path.exists() and path.stat().st_size > MAX_BYTES:
+                path.unlink()
+            with path.open("a", encoding="utf-8") as file:
+                file.write(block)
+
+    def sweep(self) -> None:
+        """Takes away what nobody waits for any more."""
+        wanted = set(self.wanted())
+        for suffix in (".want", ".jsonl"):
+            for name in self.folder.names(TAILS, suffix):
+                if name not in wanted:
+                    self.folder.remove(f"{TAILS}/{name}{suffix}")
+
+
+@dataclass
+class Tail:
+    """A reader's side: the answers of one query that come from now on."""
+
+    folder: RegistryFolder
+    name: str
+    _file: IO[str] | None = None
+    _rest: str = ""  # of a line that is not whole yet
+    _batch: tuple[int, int] | None = None  # number and count of answers of the one that is being read
+    _held: list[str] = field(default_factory=list)
+    _shown: int = -1
+    _touched: float = float("-inf")
+
+    def open(self) -> None:
+        """Passes over what is there, and tells the server that somebody waits."""
+        self._reopen()
+        if self._file is not None:
+            self._file.seek(0, io.SEEK_END)
+        self.want()
+
+    def want(self) -> None:
+        """Goes on waiting."""
+        if time.monotonic() - self._touched > TOUCH_S:
+            self._touched = time.monotonic()
+            path = self.folder.path / TAILS / f"{self.name}.want"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def read(self) -> list[str]:
+        """The answers of batches that have come since the last call."""
+        found: list[str] = []
+        while True:
+            for line in self._lines():
+                found += self._take(line)
+            if not self._reopen():
+                return found
+
+    def _lines(self) -> Iterator[str]:
+        if self._file is None:
+            return
+        *lines, self._rest = (self._rest + self._file.read()).split("\n")
+        yield from lines
+
+    def _take(self, line: str) -> list[str]:
+        if line.startswith("# "):
+            batch, count = map(int, line[2:].split())
+            self._batch, self._held = (batch, count), []
+        elif line and self._batch is not None:
+            self._held.append(line)
+        if self._batch is None or len(self._held) < self._batch[1]:
+            return []
+        (batch, _), answers = self._batch, self._held
+        self._batch, self._held = None, []
+        if batch <= self._shown:
+            return []
+        self._shown = batch
+        return answers
+
+    def _reopen(self) -> bool:
+        """Whether there is a file, and another than the one that was read to its end."""
+        path = self.folder.path / TAILS / f"{self.name}.jsonl"
+        try:
+            file = path.open(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        if self._file is not None:
+            if os.path.sameopenfile(self._file.fileno(), file.fileno()):
+                file.close()
+                return False
+            self._file.close()
+        self._file, self._rest, self._batch = file, "", None
+        return True
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

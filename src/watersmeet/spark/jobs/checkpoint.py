@@ -1,0 +1,179 @@
+"""The folder of a query that can be resumed: Spark's checkpoint, our record of the plan, a control stream.
+
+    DIR/spark            Spark's checkpoint
+    DIR/control          files of the control stream: any row ends the input
+    DIR/watersmeet.json  the plan the state was written by, and whether the input has been ended
+    DIR/progress.json    what the query last told of itself, for `watersmeet size`
+
+The record is written before the first batch, and may be written anew until there is one. After that a query
+is resumed with the number of partitions and the routing it was started with, whatever the session's settings
+and statistics are now: the state was cut by them.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.shares import Shares
+from watersmeet.query import Query
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
+from watersmeet.spark.stages.state_log import describe_change
+from watersmeet.spark.storage.folder import Folder
+
+RECORD = "watersmeet.json"
+CONTROL = "control"
+PROGRESS = "progress.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What `watersmeet.json` says."""
+
+    fingerprint: str
+    partitions: int
+    shares: tuple[int, ...]
+    ended: bool = False
+    routing: str = "shares"
+    pipeline: dict[str, Any] | None = None  # of a query that is routed so, as `ring_json` has it
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint folder, on a local disk or on anything Spark can write to."""
+
+    spark: SparkSession
+    folder: str
+
+    @property
+    def spark_folder(self) -> str:
+        return f"{self.folder}/spark"
+
+    def plan(self, fresh: PhysicalPlan) -> PhysicalPlan:
+        """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query."""
+        record = self._read()
+        if record is not None and record.ended:
+            raise ConfigurationError(
+                f"the input of {self.folder} was ended by --flush: what comes now would be after the end of "
+                "time. Start anew with another checkpoint"
+            )
+        if record is None or not self._holds("spark/offsets/*"):
+            pipeline = dataflow_to_json(fresh.pipeline) if fresh.pipeline is not None else None
+            shares = fresh.shares.shares
+            self._write(Record(fresh.fingerprint, fresh.partitions, shares, False, fresh.routing, pipeline))
+            return fresh
+        resumed = replace(fresh, shares=_shares(fresh.query, fresh, record.shares))
+        resumed = replace(resumed, partitions=record.partitions)
+        if record.pipeline is not None and fresh.pipeline is not None:
+            resumed = replace(resumed, pipeline=_pipeline(record.pipeline, fresh.pipeline))
+        if resumed.fingerprint != record.fingerprint:
+            raise ConfigurationError(describe_change(record.fingerprint, resumed.fingerprint))
+        return resumed
+
+    def routing(self) -> str | None:
+        """How the query that was started here is routed; None on a new folder."""
+        record = self._read()
+        if record is None or not self._holds("spark/offsets/*"):
+            return None
+        return record.routing
+
+    def control(self) -> DataFrame:
+        """The control stream."""
+        try:
+            self._files.make(CONTROL)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return self.spark.readStream.schema("value string").text(f"{self.folder}/{CONTROL}")
+
+    def is_ending(self) -> bool:
+        """Whether the end of the input is on its way to the query, or has reached it."""
+        return self._holds(f"{CONTROL}/end-*")
+
+    def end_input(self) -> None:
+        """Puts a row into the control stream that ends all input; more of them change nothing."""
+        try:
+            self._files.write(f"{CONTROL}/end-{secrets.token_hex(4)}.txt", "end\n")
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def mark_ended(self) -> None:
+        """Remembers that no more input may be taken."""
+        record = self._read()
+        if record is not None and not record.ended:
+            self._write(replace(record, ended=True))
+
+    def keep_progress(self, text: str) -> None:
+        """Leaves what the query tells of itself where it can be looked up."""
+        self._files.write(PROGRESS, text)
+
+    @property
+    def _files(self) -> Folder:
+        return Folder(self.spark, self.folder)
+
+    def _holds(self, pattern: str) -> bool:
+        try:
+            return self._files.holds(pattern)
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def _read(self) -> Record | None:
+        try:
+            text = self._files.read(RECORD)
+            if text is None:
+                if self._files.holds("spark/offsets/*"):
+                    raise FileNotFoundError("it is missing")
+                return None
+            fields = json.loads(text)
+            return Record(
+                fields["fingerprint"],
+                fields["partitions"],
+                tuple(fields["shares"]),
+                fields["ended"],
+                fields["routing"],
+                fields["pipeline"],
+            )
+        except OSError as error:
+            raise self._unreadable(error) from None
+        except (ValueError, KeyError, TypeError):
+            raise self._unreadable("it is not what was written there") from None
+
+    def _write(self, record: Record) -> None:
+        try:
+            self._files.write(RECORD, json.dumps(asdict(record)))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unreadable(self, reason: OSError | str) -> DataError:
+        return DataError(
+            f"the checkpoint {self.folder} is damaged: {RECORD} cannot be read ({_said(reason)}). "
+            "Put it back from a copy, or start anew with another checkpoint"
+        )
+
+    def _unwritable(self, reason: OSError) -> ConfigurationError:
+        return ConfigurationError(f"the checkpoint {self.folder} cannot be written: {_said(reason)}")
+
+
+def _said(reason: OSError | str) -> str:
+    """What an error says, without the number of it."""
+    return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
+
+
+def _pipeline(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
+    """The joins the query was started with, under the query as it is now."""
+    kept = dataflow_from_json(stored)
+    endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
+    return replace(kept, endings=tuple(endings))
+
+
+def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:
+    """The stored shares, if they fit the query at all; otherwise its fingerprint will tell."""
+    fits = len(shares) == len(query.graph.classes)
+    return Shares(query.graph, shares, fresh.shares.bytes_per_s) if fits else fresh.shares

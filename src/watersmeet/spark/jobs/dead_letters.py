@@ -1,0 +1,154 @@
+"""Malformed messages into the sink that `dead_letters` names, by a streaming query beside the pipeline's own.
+
+The query reads the same topics, with a checkpoint of its own, and writes as any other: once into files and
+tables, at least once into Kafka. It takes up its places in the topics before the pipeline's queries take up
+theirs, so that no message is malformed for them and not there for it. One query serves all streams that name
+the same sink, as a file sink has one writer.
+
+In a Kafka sink a dead letter is the message as it was, with three more headers. Elsewhere it is a row:
+answer_id, stream, reason, topic, partition, offset, timestamp, key, value.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.query import Pipeline, Sink, Stream
+from watersmeet.spark.jobs.job import RunOptions, stop_query
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.session.kafka_options import DEAD_LETTERS
+from watersmeet.spark.sinks.answer_ids import ANSWER_ID
+from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sources.kafka import RAW, REASON, read_messages
+from watersmeet.spark.storage.folder import Folder
+
+_POLL_S = 0.1
+_TEXT_FORMATS = ("json", "csv", "console", "text", "xml")
+
+
+@dataclass
+class DeadLetters:
+    """The running query that fills one sink with dead letters; to be followed as a job is."""
+
+    spark: SparkSession
+    sink: Sink
+    streams: tuple[Stream, ...]
+    checkpoint: str
+    base: Path
+    options: RunOptions
+    _query: StreamingQuery | None = None
+
+    @property
+    def name(self) -> str:
+        return f"dead-letters-{self.sink.name}"
+
+    def start(self) -> None:
+        """Starts or resumes, and returns when the query has its places in all topics."""
+        letters = [self._letters(stream) for stream in self.streams]
+        self._query = write_stream(
+            reduce(DataFrame.unionByName, letters),
+            self.sink,
+            name=self.name,
+            checkpoint=f"{self.checkpoint}/spark",
+            trigger_us=self.options.trigger_us,
+            available_now=self.options.available_now,
+            base=self.base,
+            ready=True,
+        )
+        files = Folder(self.spark, f"{self.checkpoint}/spark")
+        while self._query.isActive and not all(
+            files.holds(f"sources/{number}/0") for number in range(len(self.streams))
+        ):
+            time.sleep(_POLL_S)
+        self.poll()
+
+    def poll(self) -> list[Progress]:
+        """Raises what made the query fail, in plain words; there are no answers to tell of."""
+        assert self._query is not None
+        if (failure := self._query.exception()) is not None:
+            raise explain_failure(failure)
+        return []
+
+    def is_running(self) -> bool:
+        return self._query is not None and self._query.isActive
+
+    def stop(self) -> None:
+        stop_query(self._query)
+
+    def _letters(self, stream: Stream) -> DataFrame:
+        assert stream.source is not None
+        with refusals_named(f"stream {stream.name}", stream.source):
+            decoded = read_messages(self.spark, stream, self.base)
+        return dead_letters(decoded, stream, self.sink.connector.format.lower())
+
+
+def dead_letters(decoded: DataFrame, stream: Stream, sink_format: str) -> DataFrame:
+    """The malformed among decoded messages, as the sink takes them."""
+    malformed = decoded.where(F.col(REASON).isNotNull())
+    if sink_format == "kafka":
+        told = {"stream": F.lit(stream.name), "reason": F.col(REASON), "from": F.expr(_place())}
+        more = [
+            F.struct(F.lit(f"watersmeet-{name}").alias("key"), text.cast("binary").alias("value"))
+            for name, text in told.items()
+        ]
+        headers = F.concat(F.coalesce(F.col(f"{RAW}.headers"), F.array()), F.array(*more))
+        return malformed.select(f"{RAW}.key", f"{RAW}.value", headers.alias("headers"))
+    kind = "string" if sink_format in _TEXT_FORMATS else "binary"
+    return malformed.select(
+        F.expr(f"concat('{stream.name}', '-', {_place()})").alias(ANSWER_ID),
+        F.lit(stream.name).alias("stream"),
+        F.col(REASON).alias("reason"),
+        *(F.col(f"{RAW}.{name}") for name in ("topic", "partition", "offset", "timestamp")),
+        *(F.col(f"{RAW}.{name}").cast(kind).alias(name) for name in ("key", "value")),
+    )
+
+
+def _place() -> str:
+    """Where a message stands in Kafka, which no other shares."""
+    return f"concat_ws('-', {RAW}.topic, {RAW}.partition, {RAW}.offset)"
+
+
+def plan_dead_letters(
+    spark: SparkSession, pipeline: Pipeline, root: str, base: Path, options: RunOptions
+) -> list[DeadLetters]:
+    """A query for every sink that some stream of the pipeline names for its dead letters."""
+    wanted: dict[str, list[Stream]] = {}
+    for stream in pipeline.streams:
+        if stream.source is not None and (name := stream.source.option(DEAD_LETTERS)) is not None:
+            if stream.source.format.lower() != "kafka":
+                raise ConfigurationError(
+                    f"stream {stream.name} (format {stream.source.format}): {DEAD_LETTERS} is for Kafka; "
+                    "files with malformed records can be corrected and read again"
+                )
+            wanted.setdefault(name.lower(), []).append(stream)
+    return [_plan(spark, pipeline, streams, root, base, options) for streams in wanted.values()]
+
+
+def _plan(
+    spark: SparkSession, pipeline: Pipeline, streams: list[Stream], root: str, base: Path, options: RunOptions
+) -> DeadLetters:
+    first = streams[0].source
+    assert first is not None
+    name = first.option(DEAD_LETTERS) or ""
+    sink = pipeline.sink(name)
+    if sink is None:
+        known = ", ".join(each.name for each in pipeline.sinks) or "none"
+        raise ConfigurationError(
+            f"stream {streams[0].name}: {DEAD_LETTERS} = '{name}' names no sink; there are: {known}"
+        )
+    if any((query.sink or "").lower() == sink.name.lower() for query in pipeline.queries):
+        raise ConfigurationError(
+            f"sink {sink.name} takes answers, so it cannot take dead letters: declare another one for them"
+        )
+    where = f"{root}/dead-letters-{sink.name}"
+    return DeadLetters(spark, sink, tuple(streams), where, base, options)

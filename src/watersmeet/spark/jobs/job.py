@@ -1,0 +1,214 @@
+"""One query of a pipeline as it runs: started, followed, ended, resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import Shed, StateLimit
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.query import Sink
+from watersmeet.query.byte_size import format_bytes
+from watersmeet.spark.compile.compile import Compiler
+from watersmeet.spark.jobs.checkpoint import Checkpoint
+from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
+from watersmeet.spark.metrics.progress import Progress, parse_progress
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.sinks.answers import write_stream
+
+WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
+SMALLEST = 1024
+KEEP_EVERY_S = 30  # what the query tells is written to the checkpoint this often, and at the end
+
+# How many times smaller batches are to be -> the sources, and names of files for those read directly.
+ReadSources = Callable[[int], tuple[Mapping[str, DataFrame], Mapping[str, DataFrame]]]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run: every `trigger_us`, or once over what is there, which with `flush` is all there will be."""
+
+    trigger_us: int | None = None
+    available_now: bool = False
+    flush: bool = False
+    limit: StateLimit | None = None  # of the memory for each query's state
+    routing: str | None = None  # shares, pipeline, rewrite or native; None: whichever costs less
+
+    def __post_init__(self) -> None:
+        if self.flush and not self.available_now:
+            raise ConfigurationError("--flush ends the input, so it goes with --available-now")
+
+
+@dataclass
+class Job:
+    """A running query; with `flush` a second, short run lets out what waited for the watermark."""
+
+    spark: SparkSession
+    name: str
+    plan: PhysicalPlan
+    sources: Mapping[str, DataFrame]
+    sink: Sink | None
+    checkpoint: Checkpoint
+    base: Path
+    options: RunOptions
+    files: Mapping[str, DataFrame] = field(default_factory=dict)
+    progress: Progress | None = None
+    read_sources: ReadSources | None = None  # how to read them with smaller batches
+    _smaller: int = 1  # how many times
+    _has_warned: bool = False
+    _kept_at: float = 0.0
+    _query: StreamingQuery | None = None
+    _reports: BatchReports = field(default_factory=BatchReports)
+    _untold: list[Progress] = field(default_factory=list)
+    _ending: bool = False
+
+    def start(self) -> None:
+        """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
+        if not self._ending and self.checkpoint.is_ending():
+            self._end_input()
+        control = self.checkpoint.control()
+        answers = Compiler(
+            self.spark,
+            self.plan,
+            self.sources,
+            control,
+            self.files,
+            self.options.limit,
+            self.checkpoint.folder,
+        ).answers()
+        self._query = write_stream(
+            answers,
+            self.sink,
+            name=self.name,
+            checkpoint=self.checkpoint.spark_folder,
+            trigger_us=self.options.trigger_us,
+            available_now=self.options.available_now or self._ending,
+            base=self.base,
+        )
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Spark's own reports of the latest batches of the present run."""
+        assert self._query is not None
+        return all_reports(self._query)
+
+    def poll(self) -> list[Progress]:
+        """The batches finished since the last call; raises what made the query fail, in plain words."""
+        assert self._query is not None
+        self._read_reports()
+        fresh, self._untold = self._untold, []
+        if (failure := self._query.exception()) is not None:
+            raise explain_failure(failure)
+        if fresh and self.options.limit is not None:
+            tell = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
+            fresh[-1] = self.progress = replace(fresh[-1], notice=tell(self.options.limit, fresh))
+        if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
+            self._keep_progress()
+        return fresh
+
+    def _keep_progress(self) -> None:
+        if self.progress is not None:
+            self._kept_at = time.monotonic()
+            # Nothing depends on it: neither a full disk nor a JVM that has gone is to be told from here.
+            with contextlib.suppress(Exception):
+                self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
+
+    def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """What is missing or over the limit although tuples are shed, said once."""
+        newest, said = fresh[-1], ""
+        if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
+            waits = "what waits for the watermark under ROWS windows is not shed"
+            said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
+        elif newest.total_left_out:
+            many = f"{newest.total_left_out} values of DISTINCT are left out so far"
+            said = f"{many}: there is no room to remember them, and they would be repeated"
+        is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
+        return said if is_new else ""
+
+    def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """Resumes with smaller batches when state is over its limit and they could help; says so."""
+        over = [p for p in fresh if p.memory_bytes > limit.nbytes]
+        if not over:
+            return ""
+        said = _over(over[-1], limit)
+        brought = max(p.arrived_bytes for p in over)
+        if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
+            return f"{said}: batches are {self._smaller} times smaller now"
+        if self._has_warned:
+            return ""
+        self._has_warned = True
+        return (
+            f"{said}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it more "
+            "memory, shorter windows, or a policy that sheds"
+        )
+
+    def _shrink_batches(self) -> bool:
+        """Resumes with batches half as large, if that can be done; a batch under way is done again."""
+        if self.read_sources is None or self._smaller >= SMALLEST or self._ending:
+            return False
+        if self._query is None or not self._query.isActive:
+            return False
+        self._smaller *= 2
+        stop_query(self._query)
+        self._read_reports()
+        self.sources, self.files = self.read_sources(self._smaller)
+        self.start()
+        return True
+
+    def is_running(self) -> bool:
+        """Whether there is more to come; starts the second run of a flush when the first has ended."""
+        assert self._query is not None
+        if self._query.isActive:
+            return True
+        if self._query.exception() is not None:
+            return False
+        if self._ending:
+            self.checkpoint.mark_ended()
+            return False
+        if not self.options.flush:
+            return False
+        self._read_reports()
+        self._end_input()
+        self.start()
+        return True
+
+    def _end_input(self) -> None:
+        """Ends the input by a new row, which makes a batch even where the end has been told before."""
+        self._ending = True
+        self.checkpoint.end_input()
+
+    def _read_reports(self) -> None:
+        streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
+        limit = self.options.limit.nbytes if self.options.limit else None
+        for report in self._reports.fresh(self._query) if self._query else ():
+            self.progress = replace(parse_progress(report, streams, self.progress), state_limit=limit)
+            self._untold.append(self.progress)
+
+    def stop(self) -> None:
+        """Ends the query; a batch under way is done again on resume."""
+        stop_query(self._query)
+        if self._query is not None:
+            self._keep_progress()
+
+
+def _over(progress: Progress, limit: StateLimit) -> str:
+    return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
+
+
+def stop_query(query: StreamingQuery | None) -> None:
+    """Stops a query if it was started; what goes wrong is put in plain words."""
+    if query is not None:
+        try:
+            query.stop()
+        except PySparkException as error:
+            raise explain_failure(error) from None

@@ -1,0 +1,88 @@
+"""What Spark makes of a query before a ring takes it: the columns of its answers, or why it refuses it.
+
+A function that does not exist or types that do not go together are known to Spark alone, and would otherwise
+end the whole ring when the query is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.errors import QueryError
+from watersmeet.query import ANSWER_TIME, Column, Query
+from watersmeet.query.expression import quote_name
+from watersmeet.query.shared_dataflow import QueryTail
+from watersmeet.spark.session.failures import explain_failure, first_line
+
+Texts = tuple[str, ...]
+
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_PLACE = re.compile(r"\W*line \d+ pos \d+$")  # in a text that is not as the user wrote it
+
+
+@dataclass(frozen=True)
+class SparkCheck:
+    """Asks Spark about queries over frames without rows; what it was asked once it is not asked again."""
+
+    spark: SparkSession
+    _known: dict[tuple[Texts, Texts, Texts], tuple[Column, ...]] = field(default_factory=dict)
+
+    def answer_columns(self, query: Query, ending: QueryTail) -> Sequence[Column]:
+        """The columns of a query's answers, as Spark has them."""
+        keys = tuple(
+            attribute.expr.sql
+            for cls in query.graph.classes
+            for attribute in cls.attributes
+            if not attribute.expr.is_column
+        )
+        conditions = (*ending.conditions, *(f"({key}) IS NOT NULL" for key in keys))
+        outputs = tuple(f"{output.expr.sql} AS {quote_name(output.name)}" for output in query.select)
+        asked = (_struct_types(query), conditions, outputs)
+        if asked not in self._known:
+            try:
+                with _unlogged():
+                    self._known[asked] = self._ask(*asked)
+            except (PySparkException, Py4JJavaError) as refusal:
+                said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
+                said = _PLACE.sub("", said)
+                raise QueryError(f"query {ending.query}: Spark refuses it: {said}") from None
+        return self._known[asked]
+
+    def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> tuple[Column, ...]:
+        rows: DataFrame = self.spark.createDataFrame([], f"{', '.join(inputs)}, {ANSWER_TIME} timestamp")
+        for condition in conditions:
+            rows = rows.where(condition)
+        fields = rows.selectExpr(*outputs).schema.fields
+        return tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """While open, PySpark does not print what it refuses: that is told in a reply."""
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, was in zip(loggers, before, strict=True):
+            logger.disabled = was
+
+
+def _struct_types(query: Query) -> Texts:
+    """Each input as a column of its tuples, in Spark's words."""
+    return tuple(
+        f"{quote_name(item.alias)} struct<"
+        + ", ".join(f"{quote_name(column.name)}: {column.type}" for column in item.stream.columns)
+        + ">"
+        for item in query.inputs
+    )

@@ -1,0 +1,75 @@
+"""What sources and sinks share: paths relative to the pipeline file, and Spark's refusals put plainly."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.query import Connector
+from watersmeet.spark.session.failures import explain_failure, first_line
+from watersmeet.spark.session.packages import PACKAGES, packages_for
+from watersmeet.spark.storage.paths import has_scheme, on_this_disk
+
+GENERATOR = "watersmeet-generator"  # our own source of made-up tuples
+FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
+_FORMATS = (
+    *FILE_FORMATS,
+    "kafka",
+    "postgres",
+    "rate",
+    "socket",
+    "console",
+    "memory",
+    "delta",
+    "iceberg",
+    GENERATOR,
+)
+
+
+def resolve(connector: Connector, base: Path) -> dict[str, str]:
+    """The connector's options, a relative path made absolute from `base`, the pipeline file's folder."""
+    options = dict(connector.options)
+    for key, value in connector.options:
+        if key.lower() == "path" and not has_scheme(value):
+            options[key] = str((base / Path(value).expanduser()).absolute())
+    return options
+
+
+def local_path(connector: Connector, base: Path) -> Path | None:
+    """Where a connector's files are on this machine's disk, or None if they are not."""
+    path = next((value for key, value in resolve(connector, base).items() if key.lower() == "path"), None)
+    return None if path is None else on_this_disk(path)
+
+
+@contextlib.contextmanager
+def refusals_named(what: str, connector: Connector) -> Iterator[None]:
+    """Puts what Spark refuses about `what`, such as `stream s1`, into one sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as refusal:
+        raise _refusal(what, connector, refusal) from None
+
+
+def _refusal(what: str, connector: Connector, refusal: BaseException) -> ConfigurationError:
+    text = str(refusal)
+    if "DATA_SOURCE_NOT_FOUND" in text or "DATA_SOURCE_NOT_ENABLED" in text:
+        if needed := packages_for((connector,)):
+            return ConfigurationError(
+                f"{what}: this Spark session has no format '{connector.format}'. Start it with "
+                f"--conf {PACKAGES}={','.join(needed)}"
+            )
+        close = difflib.get_close_matches(connector.format.lower(), _FORMATS, n=1)
+        guess = f" Did you mean '{close[0]}'?" if close and close[0] != connector.format.lower() else ""
+        return ConfigurationError(
+            f"{what}: Spark has no format '{connector.format}'.{guess} A format that is not built in needs "
+            "its package: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION"
+        )
+    explained = str(explain_failure(refusal))
+    reason = first_line(explained.removeprefix("Spark failed: "))
+    return ConfigurationError(f"{what} (format {connector.format}): {reason}")

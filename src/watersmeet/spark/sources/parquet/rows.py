@@ -1,0 +1,170 @@
+"""The rows of a parquet file as Spark would read them, by Arrow.
+
+Columns are found whatever their case, a column that a file lacks is taken from its path or is NULL, and what
+does not fit its declared type is refused: the rules of `parquet_schema.fits` decide what a file may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from watersmeet.errors import DataError
+from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.exchange.gather import NOW
+from watersmeet.spark.session.failures import RESUME
+from watersmeet.spark.sources.parquet.schema import fits
+
+DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files
+READ_ROWS = 1 << 18  # at once, or fewer where they are wide
+READ_BYTES = 32 << 20
+CHOSEN_ROWS = 1 << 14  # decoded at a time when only some are wanted
+
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column of a chunk: where it comes from, and as what."""
+
+    name: str
+    column: str
+    type: str  # Spark's name; an event time becomes whole microseconds
+    is_time: bool = False
+    is_key: bool = False
+
+
+def read_rows(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a file as a pack takes them."""
+    with _opened(uri) as (path, file):
+        held = {column.column: _held(path, file.schema_arrow, column) for column in columns}
+        wanted = [name for name in held.values() if name is not None]
+        for batch in file.iter_batches(_rows_at_once(file), columns=wanted, use_threads=False):
+            arrays = [_values(path, batch, held[column.column], column) for column in columns]
+            names = [column.name for column in columns]
+            if now_us is not None:
+                arrays.append(pa.repeat(pa.scalar(now_us, pa.int64()), batch.num_rows))
+                names.append(NOW)
+            yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _rows_at_once(file: pq.ParquetFile) -> int:
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    row_bytes = sum(group.total_byte_size for group in groups) / max(1, file.metadata.num_rows)
+    return int(min(READ_ROWS, max(1024, READ_BYTES / max(1, row_bytes))))
+
+
+def read_chosen(uri: str, columns: Sequence[FileColumn], rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+    """Columns of a file at these rows, which are in ascending order; parts without any are not decoded."""
+    found: list[list[pa.Array]] = [[] for _ in columns]
+    with _opened(uri) as (path, file):
+        held = {column.column: _held(path, file.schema_arrow, column) for column in columns}
+        wanted = [name for name in held.values() if name is not None]
+        first = 0
+        for group in range(file.num_row_groups):
+            stop = first + file.metadata.row_group(group).num_rows
+            chosen = rows[np.searchsorted(rows, first) : np.searchsorted(rows, stop)]
+            groups = [group] if len(chosen) else []
+            for batch in file.iter_batches(CHOSEN_ROWS, groups, columns=wanted, use_threads=False):
+                here = chosen[: np.searchsorted(chosen, first + batch.num_rows)]
+                chosen = chosen[len(here) :]
+                if len(here):
+                    picked = batch.take(pa.array(here - first))
+                    for part, column in zip(found, columns, strict=True):
+                        part.append(_values(path, picked, held[column.column], column))
+                first += batch.num_rows
+                if not len(chosen):
+                    break
+            first = stop
+    return [
+        pa.concat_arrays(part) if part else pa.nulls(0, arrow_type(column.type))
+        for part, column in zip(found, columns, strict=True)
+    ]
+
+
+def bytes_and_rows(uri: str, columns: Sequence[FileColumn]) -> tuple[int, int]:
+    """The size of these columns in a file before compression, and its rows, as its footer tells them."""
+    size = 0
+    with _opened(uri) as (path, file):
+        held = {_held(path, file.schema_arrow, column) for column in columns}
+        for group in map(file.metadata.row_group, range(file.num_row_groups)):
+            parts = map(group.column, range(group.num_columns))
+            size += sum(part.total_uncompressed_size for part in parts if part.path_in_schema in held)
+        return size, file.metadata.num_rows
+
+
+@contextmanager
+def _opened(uri: str) -> Iterator[tuple[str, pq.ParquetFile]]:
+    """A file open for reading; what is wrong with it is said in words."""
+    path = "/" + uri.removeprefix("file:").lstrip("/")
+    try:
+        with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
+            if any(key in _LEGACY for key in (file.schema_arrow.metadata or {})):
+                raise DataError(
+                    f"{path} was written with the calendar of old Spark versions: --conf {DIRECT}=false"
+                )
+            yield path, file
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} has disappeared since it was listed. Put it back, {RESUME}; "
+            "files of a source must stay until they are read"
+        ) from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(
+            f"{path} is damaged or not of the declared format ({reason}). Take it away or put a whole one in "
+            f"its place, {RESUME}"
+        ) from None
+
+
+def _held(path: str, schema: pa.Schema, column: FileColumn) -> str | None:
+    """A column's name in a file, known to hold what is declared; None if the file does not have it."""
+    names = [name for name in schema.names if name.lower() == column.column.lower()]
+    if column.column in names:
+        names = [column.column]
+    if len(names) > 1:
+        raise DataError(f"{path} has the columns {', '.join(names)}: which of them is {column.column}?")
+    if not names:
+        return None
+    held = schema.field(names[0]).type
+    if not fits(held, arrow_type(column.type)):
+        raise DataError(
+            f"{path} does not match its declared schema: column {column.column} is declared {column.type} "
+            f"and the file holds {held}. Put one that does in its place, or take it away, {RESUME}"
+        )
+    return str(names[0])
+
+
+def _values(path: str, batch: pa.RecordBatch, held: str | None, column: FileColumn) -> pa.Array:
+    """A column's values as the declared type; a column a file lacks is in its path, or NULL."""
+    declared = arrow_type(column.type)
+    values = _from_path(path, column.column, declared, batch.num_rows) if held is None else batch.column(held)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_timestamp(declared):
+        if pa.types.is_timestamp(values.type):
+            # Which zone a file names changes nothing: what it holds are instants since the epoch.
+            values = values.cast(pa.timestamp("us", values.type.tz)).view(pa.int64())
+        else:
+            values = values.cast(pa.timestamp("us")).view(pa.int64())
+        return values if column.is_time else values.view(declared)
+    return values if values.type == declared else pc.cast(values, declared)
+
+
+def _from_path(path: str, name: str, declared: pa.DataType, rows: int) -> pa.Array:
+    """The value that a folder such as `day=2024-05-01` gives to all rows of its files."""
+    for part in Path(path).parts:
+        key, sign, value = part.partition("=")
+        if sign and key.lower() == name.lower() and value != _NO_PARTITION:
+            return pa.repeat(pa.scalar(unquote(value)).cast(declared), rows)
+    return pa.nulls(rows, declared)

@@ -1,0 +1,170 @@
+"""A bucket's state in Spark's state store: an append-only log of immutable chunks, and one small head record.
+
+Both live in one map: declaring a state variable costs milliseconds in every batch, as does every field of its
+schema, and every call is a round trip between two processes.
+
+A chunk is a few values, or, where a batch has several small ones, a part of a value with others: a *bundle*,
+which goes when the last of its chunks does.
+
+The head names the chunks that count, carries the bucket's few numbers, the plan's fingerprint, and a token
+that is new with every batch. The token tells a worker whether what it has cached is what the store holds; the
+last few tokens tell whether what it has cached is at least an ancestor of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from watersmeet.errors import DataError
+from watersmeet.kernel import Changes, PersistedChunk
+from watersmeet.kernel.columns.narrow import narrowed, widened
+from watersmeet.spark.exchange.wire import decode, encode
+
+PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read
+SMALL_BYTES = 256 << 10  # chunks up to this size share values
+TOKENS_KEPT = 32
+
+_KEY = StructType([StructField("key", StringType())])
+_VALUE = StructType([StructField("value", BinaryType())])
+_HEAD_KEY = ("head",)
+
+
+Place = (
+    int | tuple[int, int, int]
+)  # so many values of its own, or a bundle, where it starts there, its length
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the store holds: chunks as (section, number) -> place, numbers, tokens (newest last)."""
+
+    fingerprint: str
+    tokens: tuple[str, ...] = ()
+    chunks: Mapping[tuple[str, int], Place] | None = None
+    snapshot: Mapping[str, Any] | None = None
+
+    @property
+    def token(self) -> str:
+        return self.tokens[-1] if self.tokens else ""
+
+
+class StateLog:
+    """The log and the head of the bucket a stateful call is for."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._log = handle.getMapState("log", _KEY, _VALUE)
+
+    def read_head(self, fingerprint: str) -> Head:
+        """The head, refused if it was written by another plan."""
+        stored = self._log.getValue(_HEAD_KEY)
+        if stored is None:
+            return Head(fingerprint)
+        record = json.loads(bytes(stored[0]))
+        if record["fingerprint"] != fingerprint:
+            raise DataError(describe_change(record["fingerprint"], fingerprint))
+        chunks: dict[tuple[str, int], Place] = {
+            (section, number): place if isinstance(place, int) else tuple(place)
+            for section, number, place in record["chunks"]
+        }
+        return Head(fingerprint, tuple(record["tokens"]), chunks, record["snapshot"])
+
+    def read_chunks(self, places: Mapping[tuple[str, int], Place]) -> Iterator[PersistedChunk]:
+        """These chunks; a bundle is read once for all of its own."""
+        bundles: dict[int, bytes] = {}
+        for (section, number), place in places.items():
+            if isinstance(place, int):
+                keys = [_key(section, number, piece) for piece in range(place)]
+                blob = b"".join(self._value(key, section, number) for key in keys)
+            else:
+                bundle, start, length = place
+                if bundle not in bundles:
+                    bundles[bundle] = self._value(_bundle_key(bundle), section, number)
+                blob = bundles[bundle][start : start + length]
+            yield PersistedChunk(section, number, widened(decode(blob)))
+
+    def _value(self, key: tuple[str], section: str, number: int) -> bytes:
+        value = self._log.getValue(key)
+        if value is None:
+            raise DataError(f"the checkpoint lacks chunk {number} of {section}: it is damaged")
+        return bytes(value[0])
+
+    def write(self, head: Head, changes: Changes, snapshot: Mapping[str, Any]) -> Head:
+        """Makes the store hold the changes; returns the new head."""
+        before = dict(head.chunks or {})
+        bundles = _bundles(before)
+        chunks = before | self._append(changes, bundles)
+        for section, number in changes.expired:
+            place = chunks.pop((section, number))
+            for piece in range(place if isinstance(place, int) else 0):
+                self._log.removeKey(_key(section, number, piece))
+        for bundle in bundles - _bundles(chunks):
+            self._log.removeKey(_bundle_key(bundle))
+        tokens = (*head.tokens[1 - TOKENS_KEPT :], secrets.token_hex(8))
+        new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
+        self._log.updateValue(_HEAD_KEY, (_dump(new),))
+        return new
+
+    def _append(self, changes: Changes, taken: set[int]) -> dict[tuple[str, int], Place]:
+        """Writes new chunks, small ones together."""
+        places: dict[tuple[str, int], Place] = {}
+        next_bundle = max(taken, default=-1) + 1
+        bundle = bytearray()
+        together = len(changes.appended) > 1
+        for chunk in changes.appended:
+            blob = encode(narrowed(chunk.batch))
+            if together and len(blob) <= SMALL_BYTES:
+                if len(bundle) + len(blob) > PIECE_BYTES:
+                    self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
+                    next_bundle, bundle = next_bundle + 1, bytearray()
+                places[chunk.section, chunk.number] = (next_bundle, len(bundle), len(blob))
+                bundle += blob
+                continue
+            starts = range(0, len(blob), PIECE_BYTES)
+            for piece, start in enumerate(starts):
+                key = _key(chunk.section, chunk.number, piece)
+                self._log.updateValue(key, (blob[start : start + PIECE_BYTES],))
+            places[chunk.section, chunk.number] = len(starts)
+        if bundle:
+            self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
+        return places
+
+
+def _bundles(chunks: Mapping[tuple[str, int], Place]) -> set[int]:
+    return {place[0] for place in chunks.values() if not isinstance(place, int)}
+
+
+def _bundle_key(bundle: int) -> tuple[str]:
+    return (f"bundle {bundle}",)
+
+
+def _key(section: str, number: int, piece: int) -> tuple[str]:
+    return (f"{number}.{piece} {section}",)
+
+
+def _dump(head: Head) -> bytes:
+    chunks = [[*key, place] for key, place in (head.chunks or {}).items()]
+    record = {
+        "fingerprint": head.fingerprint,
+        "tokens": head.tokens,
+        "chunks": chunks,
+        "snapshot": head.snapshot,
+    }
+    return json.dumps(record).encode()
+
+
+def describe_change(old: str, new: str) -> str:
+    """What differs between two plans' fingerprints, for a person."""
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "checkpoint", "query", lineterm="", n=0)
+    shown = "\n".join(f"  {line}" for line in lines if not line.startswith("@@"))
+    return (
+        "the checkpoint was written by a different query; its state does not fit this one:\n"
+        f"{shown}\n  Give the changed query a new checkpoint directory, or restore the old query."
+    )

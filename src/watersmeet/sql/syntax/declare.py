@@ -1,0 +1,193 @@
+"""CREATE STREAM and CREATE SINK into `Stream` and `Sink`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from watersmeet.errors import Place
+from watersmeet.query import Column, Connector, Sink, Stream, parse_duration
+from watersmeet.sql.syntax.dialect import CreateSink, CreateStream, Setting
+from watersmeet.sql.syntax.refuse import Source, nearest, place_of, suggest
+from watersmeet.sql.syntax.types import spell_type
+from watersmeet.sql.syntax.windows import within_reach
+
+EVENT_TIME_TYPES = ("timestamp", "timestamp_ntz")
+STREAM_KEYS = ("event_time", "lateness", "idle_after", "site")
+DEAD_LETTERS = "dead_letters"  # an option of the source, which names a sink
+_OPTION = "option."
+
+
+@dataclass(frozen=True)
+class StreamDeclaration:
+    """A CREATE STREAM; its stream has no columns where none were written."""
+
+    source: Source
+    stream: Stream
+    place: Place
+    event_time_place: Place
+    dead_letters: Setting | None = None
+
+    def complete(self, columns: Sequence[Column]) -> Stream:
+        """The stream with columns found elsewhere, its event time checked against them."""
+        stream = replace(self.stream, columns=tuple(columns))
+        return _with_event_time(self.source, stream, self.event_time_place)
+
+
+def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
+    """The stream a CREATE STREAM declares."""
+    settings = _settings(source, tree.args.get("settings") or [])
+    stream = Stream(
+        name=tree.this.name,
+        columns=_columns(source, tree.expressions),
+        event_time=_value(source, settings, "event_time"),
+        lateness_us=_duration(source, settings, "lateness") or 0,
+        idle_after_us=_duration(source, settings, "idle_after"),
+        site=_value(source, settings, "site"),
+        source=_connector(source, tree.this, settings, "stream"),
+    )
+    at = settings.get("event_time")
+    if "lateness" in settings and at is None:
+        raise source.refuse(
+            f"stream {stream.name} has a lateness but no event_time",
+            settings["lateness"],
+            "Without event_time tuples are stamped on arrival and cannot be late. Add event_time = 'column'.",
+        )
+    event_time_place = place_of(at if at is not None else tree.this)
+    if stream.columns:
+        stream = _with_event_time(source, stream, event_time_place)
+    return StreamDeclaration(
+        source, stream, place_of(tree.this), event_time_place, settings.get(DEAD_LETTERS)
+    )
+
+
+def declare_sink(source: Source, tree: CreateSink) -> Sink:
+    """The sink a CREATE SINK declares."""
+    settings = _settings(source, tree.args.get("settings") or [])
+    return Sink(tree.this.name, _connector(source, tree.this, settings, "sink"))
+
+
+def check_dead_letters(
+    declarations: Iterable[StreamDeclaration], sinks: Sequence[Sink], filled: Iterable[str]
+) -> None:
+    """Refuses a stream whose dead letters have no sink, or one of those that are `filled` with answers."""
+    names = [sink.name for sink in sinks]
+    taken = {name.lower() for name in filled}
+    for declaration in declarations:
+        setting = declaration.dead_letters
+        if setting is None:
+            continue
+        name = str(setting.args["value"])
+        if name.lower() not in {known.lower() for known in names}:
+            advice = f"Declare it: CREATE SINK {name} WITH (format = 'parquet', path = '...')."
+            raise declaration.source.refuse(
+                f"there is no sink {name} for the dead letters of {declaration.stream.name}",
+                setting,
+                suggest(name, names, "sink") if names else advice,
+            )
+        if name.lower() in taken:
+            raise declaration.source.refuse(
+                f"sink {name} takes answers, so it cannot take dead letters",
+                setting,
+                "Declare another sink for them.",
+            )
+
+
+def refuse_duplicates(source: Source, names: Iterable[tuple[str, Place]], kind: str) -> None:
+    """Refuses a name given twice, whatever its case."""
+    seen: set[str] = set()
+    for name, place in names:
+        if name.lower() in seen:
+            raise source.refuse(
+                f"{kind} {name} is declared twice",
+                place,
+                "Case makes no difference. Leave one out, or rename it.",
+            )
+        seen.add(name.lower())
+
+
+def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, ...]:
+    refuse_duplicates(source, ((item.name, place_of(item.this)) for item in definitions), "column")
+    columns = []
+    for definition in definitions:
+        kind = definition.args["kind"]
+        spelt = spell_type(kind)
+        if spelt is None:
+            raise source.refuse(
+                f"'{source.quote(kind)}' is not a type of Spark",
+                kind,
+                "Such as STRING, BIGINT, DECIMAL(10,2), TIMESTAMP.",
+            )
+        columns.append(Column(definition.name, spelt))
+    return tuple(columns)
+
+
+def _settings(source: Source, settings: list[Setting]) -> dict[str, Setting]:
+    refuse_duplicates(source, ((setting.this, place_of(setting)) for setting in settings), "setting")
+    known = ("format", *STREAM_KEYS, DEAD_LETTERS)
+    return {
+        setting.this.lower() if setting.this.lower() in known else setting.this: setting
+        for setting in settings
+    }
+
+
+def _value(source: Source, settings: dict[str, Setting], key: str) -> str | None:
+    setting = settings.get(key)
+    if setting is None:
+        return None
+    value: str = setting.args["value"]
+    if not value:
+        raise source.refuse(f"{key} is empty", setting, f"Give it a value or leave {key} out.")
+    return value
+
+
+def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | None:
+    value = _value(source, settings, key)
+    if value is None:
+        return None
+    try:
+        return within_reach(source, place_of(settings[key]), parse_duration(value))
+    except (ValueError, ArithmeticError):
+        advice = f"Write a number and a unit: {key} = '5 seconds'."
+        raise source.refuse(f"'{value}' is not a duration", settings[key], advice) from None
+
+
+def _connector(source: Source, name: exp.Expr, settings: dict[str, Setting], kind: str) -> Connector:
+    format_name = _value(source, settings, "format")
+    if format_name is None:
+        close = nearest("format", settings)
+        raise source.refuse(
+            f"{kind} {name.name} has no format",
+            settings[close] if close else name,
+            "Say what it is: WITH (format = 'parquet', path = '...').",
+        )
+    taken = {"format", *(STREAM_KEYS if kind == "stream" else ())}
+    options = [
+        (key[len(_OPTION) :] if key.lower().startswith(_OPTION) else key, str(setting.args["value"]))
+        for key, setting in settings.items()
+        if key not in taken
+    ]
+    return Connector(format_name, tuple(options))
+
+
+def _with_event_time(source: Source, stream: Stream, place: Place) -> Stream:
+    """The stream with its event time spelt as the column is declared."""
+    if stream.event_time is None:
+        return stream
+    column = stream.column(stream.event_time)
+    if column is None:
+        close = nearest(stream.event_time, [column.name for column in stream.columns])
+        raise source.refuse(
+            f"event_time names no column of {stream.name}: '{stream.event_time}'",
+            place,
+            f"Did you mean {close}?" if close else f"Columns: {', '.join(c.name for c in stream.columns)}.",
+        )
+    if column.type not in EVENT_TIME_TYPES:
+        raise source.refuse(
+            f"event_time {column.name} is {column.type}, which is no time",
+            place,
+            "An event time is a TIMESTAMP or TIMESTAMP_NTZ column; windows are measured on it.",
+        )
+    return replace(stream, event_time=column.name)

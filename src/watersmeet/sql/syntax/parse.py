@@ -1,0 +1,175 @@
+"""A SQL text into statements: declarations, and SELECTs not yet bound to any stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from watersmeet.errors import Place, SqlError
+from watersmeet.sql.syntax.dialect import Cql, CqlParser, CqlSyntaxError, CreateSink, CreateStream, InsertInto
+from watersmeet.sql.syntax.refuse import Source, place_of
+
+_OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]"}
+_CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]"}
+_OPENINGS = re.compile(r"['\"`]|/\*")
+_MOST_OPENINGS = 200  # each is tried by reading the text up to it
+_STATEMENTS = (TokenType.CREATE, TokenType.INSERT, TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
+
+
+@dataclass(frozen=True)
+class Select:
+    """A SELECT as written: its tree, where it is inserted, and where its EMIT EVERY stands."""
+
+    source: Source
+    tree: exp.Expr
+    place: Place
+    sink: exp.Expr | None = None
+    emit: Place | None = None
+
+
+Statement = CreateStream | CreateSink | Select
+
+
+def parse_statement_list(source: Source) -> tuple[Statement, ...]:
+    """Every statement of a text, in order; refuses a text that holds none."""
+    chunks = list(_split(tokenize(source)))
+    if not chunks:
+        end = len(source.text.rstrip())
+        raise source.refuse(
+            "there is no statement here",
+            Place(end, end + 1),
+            "Write CREATE STREAM, CREATE SINK, INSERT INTO or SELECT.",
+        )
+    return tuple(_parse_chunk(source, chunk) for chunk in chunks)
+
+
+def tokenize(source: Source) -> list[Token]:
+    """The tokens of a text; refuses an unfinished string or comment."""
+    try:
+        return list(Cql().tokenize(source.text))
+    except Exception:
+        start = _unclosed(source.text)
+        raise source.refuse(
+            "a quote or comment is opened here and never closed", Place(start, start + 1), "Close it."
+        ) from None
+
+
+def find_word(source: Source, place: Place, word: str) -> Place:
+    """Where a keyword last stands inside a place, outside all brackets; the place itself if it does not."""
+    found, depth = place, 0
+    for token in tokenize(Source(source.slice(place))):
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth == 0 and token.text.upper().split(" ")[0] == word:
+            found = Place(place.start + token.start, place.start + token.end + 1)
+    return found
+
+
+def _unclosed(text: str) -> int:
+    """Where an unfinished quote or comment stands: the last opening up to which the text can be read."""
+    for opening in reversed(list(_OPENINGS.finditer(text))[-_MOST_OPENINGS:]):
+        try:
+            Cql().tokenize(text[: opening.start()])
+        except Exception:
+            continue
+        return opening.start()
+    return 0
+
+
+def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    chunk: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            if chunk:
+                yield chunk
+            chunk = []
+        else:
+            chunk.append(token)
+    if chunk:
+        yield chunk
+
+
+def _parse_chunk(source: Source, tokens: list[Token]) -> Statement:
+    _check_brackets(source, tokens)
+    first = tokens[0]
+    if first.token_type not in _STATEMENTS:
+        raise source.refuse(
+            f"a statement cannot begin with {first.text.upper()}",
+            Place(first.start, first.end + 1),
+            "Write CREATE STREAM, CREATE SINK, INSERT INTO or SELECT.",
+        )
+    body, emit = _cut_emit(source, tokens)
+    tree = _parse_tree(source, body)
+    if isinstance(tree, CreateStream | CreateSink):
+        return tree
+    sink = tree.this if isinstance(tree, InsertInto) else None
+    query = tree.expression if isinstance(tree, InsertInto) else tree
+    sink_end = place_of(sink).end if sink is not None else first.start
+    opening = next((token for token in body if token.start >= sink_end), first)
+    return Select(source, query, Place(opening.start, tokens[-1].end + 1), sink, emit)
+
+
+def _check_brackets(source: Source, tokens: list[Token]) -> None:
+    """Pairs brackets first: the parser would report a missing one far from where it is missing."""
+    open_tokens: list[Token] = []
+    for token in tokens:
+        if token.token_type in _OPENING:
+            open_tokens.append(token)
+        elif token.token_type in _CLOSING:
+            expected = _OPENING[open_tokens[-1].token_type] if open_tokens else None
+            if expected != _CLOSING[token.token_type]:
+                advice = f"Write {expected} here." if expected else "Leave it out."
+                at = Place(token.start, token.end + 1)
+                raise source.refuse(f"this {token.text} closes nothing", at, advice)
+            open_tokens.pop()
+    if open_tokens:
+        unclosed = open_tokens[-1]
+        closing = _OPENING[unclosed.token_type]
+        at = Place(unclosed.start, unclosed.end + 1)
+        raise source.refuse(f"this {unclosed.text} is never closed", at, f"Close it with {closing}.")
+
+
+def _cut_emit(source: Source, tokens: list[Token]) -> tuple[list[Token], Place | None]:
+    """The tokens before EMIT EVERY, which ends a statement, and the place of that clause."""
+    for index in range(1, len(tokens) - 1):
+        token, following = tokens[index], tokens[index + 1]
+        dotted = tokens[index - 1].token_type in (TokenType.DOT, TokenType.ALIAS)
+        if token.text.upper() == "EMIT" and following.text.upper() == "EVERY" and not dotted:
+            if index + 2 == len(tokens):
+                at = Place(token.start, following.end + 1)
+                raise source.refuse("EMIT EVERY needs a duration", at, "Write EMIT EVERY 10 SECONDS.")
+            return tokens[:index], Place(token.start, tokens[-1].end + 1)
+    return tokens, None
+
+
+def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
+    """One statement's tree. Whatever sqlglot trips over becomes a refusal: its parser may raise anything."""
+    try:
+        parser = CqlParser(dialect=Cql(), error_level=ErrorLevel.IMMEDIATE)
+        trees = parser.parse(tokens, source.text)
+    except CqlSyntaxError as problem:
+        raise source.refuse(problem.problem, problem.place, problem.advice) from None
+    except RecursionError:
+        raise source.refuse("this statement is nested too deeply", _around(tokens)) from None
+    except SqlError:
+        raise
+    except SqlglotError as error:
+        raise source.refuse(
+            f"this statement cannot be read ({_first_line(error)})", _around(tokens)
+        ) from None
+    except Exception:
+        raise source.refuse("this statement cannot be read", _around(tokens)) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise source.refuse("this statement cannot be read", _around(tokens))
+    return trees[0]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n")[0].rstrip(".")
+
+
+def _around(tokens: list[Token]) -> Place:
+    return Place(tokens[0].start, tokens[-1].end + 1)

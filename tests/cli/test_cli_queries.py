@@ -1,0 +1,211 @@
+"""The commands of a ring, as far as they go without Java; a server with a fake engine answers them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import ROOT, Said
+from tests.serve.fake_engine import FakeEngine
+from tests.serve.registry.dataflows import CHAIN, JUDGE, PAIR, SINKS, STREAMS, new_record
+from watersmeet.serve.make_dataflow import Asked, draft_dataflow
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import require_record, write_record
+from watersmeet.serve.registry.requests import Submit
+from watersmeet.serve.registry.tails import Tails
+from watersmeet.serve.server import Server
+
+pytestmark = pytest.mark.usefixtures("no_java")
+
+
+@pytest.fixture
+def dataflow(tmp_path: Path) -> RegistryFolder:
+    """A ring that nobody serves."""
+    folder = RegistryFolder(tmp_path / "ring")
+    write_record(folder, new_record(tmp_path))
+    return folder
+
+
+@pytest.fixture
+def served(dataflow: RegistryFolder) -> Iterator[RegistryFolder]:
+    """A ring that is served while the test runs."""
+    stop = threading.Event()
+
+    def serve() -> None:
+        with dataflow.serving():
+            Server(dataflow, require_record(dataflow), FakeEngine(is_busy=False), JUDGE).serve(
+                until=stop.is_set
+            )
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    while not dataflow.is_served():
+        pass
+    yield dataflow
+    stop.set()
+    thread.join()
+
+
+def test_a_session_of_commands(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
+    Path("chain.sql").write_text(f"-- the first\nINSERT INTO out {CHAIN};\n")
+    said = Said(capsys, "submit", "ring", "chain", "chain.sql")
+    assert (said.code, said.err) == (0, "")
+    since = int(said.out.removeprefix("chain from batch ").removesuffix(" on\n"))
+    assert require_record(served).staying["chain"].since == since
+    Path("many.sql").write_text(f"{PAIR.format(1)};\n-- name: named\n{PAIR.format(2)};\n{PAIR.format(3)}")
+    said = Said(capsys, "submit", "ring", "pairs", "--many", "many.sql")
+    assert said.out.startswith("3 queries from batch ")
+    assert list(require_record(served).staying) == ["chain", "pairs-1", "named", "pairs-3"]
+    assert Said(capsys, "submit", "ring", "e", "-e", PAIR.format(4)).code == 0
+
+    said = Said(capsys, "list", "ring")
+    lines = said.out.splitlines()
+    assert lines[0].startswith("ring 0123abcd, served")
+    assert lines[1].split() == ["name", "since", "batch", "sink", "joins", "shared"]
+    assert lines[2].split() == ["chain", str(since), "out", "2", "1"]
+    assert json.loads(Said(capsys, "list", "ring", "--json").out)["queries"][2]["name"] == "named"
+
+    said = Said(capsys, "drop", "ring", "named", "e", "named")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("2 queries until batch ")
+    assert list(require_record(served).staying) == ["chain", "pairs-1", "pairs-3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["submit", "ring", "chain", "-e", CHAIN], "there is a query chain already"),
+        (
+            ["submit", "ring", "x", "-e", f"INSERT INTO out {PAIR.format(1)}"],
+            "query x into sink out: its answers",
+        ),
+        (["submit", "ring", "x", "-e", "SELECT a.k FROM s1 [ROWS 5] AS a"], "query x does not run in a ring"),
+        (["drop", "ring", "chian"], "there is no query chian: did you mean chain?"),
+        (["drop", "ring", "chain", "nobody"], "there is no query nobody"),
+    ],
+)
+def test_what_the_server_refuses(
+    capsys: pytest.CaptureFixture[str], served: RegistryFolder, arguments: list[str], message: str
+) -> None:
+    Said(capsys, "submit", "ring", "chain", "-e", f"INSERT INTO out {CHAIN}")
+    said = Said(capsys, *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: {message}")
+    assert list(require_record(served).staying) == ["chain"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("submit nowhere x -e SELECT", "there is no ring in nowhere: make one with watersmeet serve nowhere"),
+        ("drop nowhere x", "there is no ring in nowhere"),
+        ("list nowhere", "there is no ring in nowhere"),
+        ("tail nowhere x", "there is no ring in nowhere"),
+        ("tail ring x", "there is no query x: the ring has none"),
+        ("submit ring x", "say what to submit, once: NAME FILE.sql, NAME -e"),
+        ("submit ring x one.sql --many one.sql", "say what to submit, once"),
+        ("submit ring -e SELECT", "a query needs a name"),
+        ("submit ring a/b one.sql", "'a/b' cannot name a query"),
+        ("submit ring x nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
+        ("submit ring x wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
+        ("submit ring --many wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
+        ("submit ring x sink.sql", "sink.sql:1:13: there is no sink nowhere"),
+        ("submit ring x two.sql", "two.sql:2:1: one statement at a time"),
+        (
+            "submit ring x streams.sql",
+            "streams.sql:1:1: a ring's streams and sinks are declared when it is made",
+        ),
+        ("serve nowhere", "there is no ring in nowhere yet: say which streams it reads, --streams"),
+        ("serve nowhere --streams none.sql", "none.sql cannot be read: No such file or directory"),
+        ("serve nowhere --streams one.sql", "one.sql declares no stream: write CREATE STREAM"),
+        ("serve nowhere --streams broken.sql", "broken.sql:7:10: stream s1 has no column q"),
+        ("serve nowhere --streams streams.sql --levels 0", "--levels 0: a ring has 1 to 15 levels"),
+        ("serve nowhere --streams streams.sql --trigger soon", "--trigger: 'soon' is not a duration"),
+        ("serve ring --levels 2", "the ring in ring has 3 levels"),
+        ("serve ring --checkpoint elsewhere", "the ring in ring has its checkpoint in"),
+        (
+            "serve ring --streams one-stream.sql",
+            "one-stream.sql declares other streams or sinks than the ring",
+        ),
+        ("serve ring --streams streams.sql", "Spark needs Java 17 or newer"),
+    ],
+)
+def test_what_will_not_do_is_one_message_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], dataflow: RegistryFolder, arguments: str, message: str
+) -> None:
+    wrong = "-- a query\n\nSELECT a.q FROM s1 AS a"
+    Path("one.sql").write_text(CHAIN)
+    Path("wrong.sql").write_text(wrong)
+    Path("sink.sql").write_text(f"INSERT INTO nowhere {CHAIN}")
+    Path("two.sql").write_text(f"{CHAIN};\n{CHAIN}")
+    Path("streams.sql").write_text(STREAMS + SINKS)
+    Path("one-stream.sql").write_text(STREAMS.splitlines()[0])
+    Path("broken.sql").write_text(STREAMS + SINKS.splitlines()[0] + "\n" + wrong)
+    said = Said(capsys, *arguments.split())
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: {message}")
+    assert not Path("nowhere").exists() or not list(Path("nowhere").glob("ring.json"))
+
+
+def test_without_a_server_a_request_waits_for_the_next(
+    capsys: pytest.CaptureFixture[str], dataflow: RegistryFolder
+) -> None:
+    said = Said(capsys, "submit", "ring", "x", "-e", CHAIN)
+    assert said.code == 2
+    assert said.err.startswith(
+        "error: no server runs on ring. The request waits there, and the next watersmeet"
+    )
+    said = Said(capsys, "submit", "ring", "y", "-e", CHAIN, "--no-wait")
+    assert (said.code, said.out) == (0, "")
+    assert said.err == "the request waits in ring: no server runs; the next one takes it\n"
+    assert "2 requests wait" in Said(capsys, "list", "ring").out
+    rounds = iter([False, True])
+    Server(dataflow, require_record(dataflow), FakeEngine(), JUDGE).serve(until=lambda: next(rounds))
+    assert list(require_record(dataflow).staying) == ["x", "y"]
+
+
+def test_a_second_server_is_refused(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
+    said = Said(capsys, "serve", "ring")
+    assert said.code == 2
+    assert said.err.startswith("error: ring is served already: one server at a time")
+
+
+def test_tail_prints_each_answer_once(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
+    Said(capsys, "submit", "ring", "x", "-e", CHAIN)
+    stop = threading.Event()
+
+    def answer() -> None:
+        tails, batch = Tails(served), 0
+        while not stop.is_set():
+            if "x" in tails.wanted():
+                tails.append(batch, {"x": [f'{{"k": {batch}, "n": {n}}}' for n in range(2)]})
+                tails.append(batch, {"x": ['{"k": "again"}', '{"k": "again"}']})
+                batch += 1
+            stop.wait(0.01)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    said = Said(capsys, "tail", "ring", "x", "--count", "5")
+    stop.set()
+    thread.join()
+    assert said.code == 0
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    first = rows[0]["k"]
+    assert [(row["k"] - first, row["n"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+
+
+def test_the_session_of_the_documents_can_be_had(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "ring.md").read_text()
+    Path("shop.sql").write_text(text.split("```sql\n")[1].split("```")[0])
+    folder = RegistryFolder(tmp_path / "documents")
+    record, first = draft_dataflow(folder, Asked(Path("shop.sql")), partitions=1)
+    assert first is not None
+    assert [name for name, _ in first.queries] == ["all-paid"]
+    large = text.split('submit ring large -e "')[1].split('"')[0]
+    judgement = JUDGE.judge(JUDGE.stand(record), {"first": first, "large": Submit((("large", large),))})
+    assert judgement.taken == ("first", "large")
+    assert len(judgement.standing.dataflow.joins) == 1

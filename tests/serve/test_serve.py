@@ -1,0 +1,303 @@
+"""A ring served in a process of its own: queries come and go, it is killed, and each gives what it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_batches
+from tests.spark.processes import descendants, jvm, kill
+from watersmeet.oracle import oracle
+from watersmeet.oracle.oracle import MicroBatch
+from watersmeet.query import NEVER
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import require_record
+from watersmeet.serve.registry.requests import REPLIES, Drop, Request, Submit, send
+from watersmeet.sql import parse_pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SMALL = (
+    "--master",
+    "local[2]",
+    "--conf",
+    "spark.driver.memory=600m",
+    "--conf",
+    "spark.sql.shuffle.partitions=3",
+)
+PATIENCE_S = 240  # on a busy machine
+PAIRS = "FROM s1 [RANGE 4 SECONDS] AS a, s2 [RANGE 3 SECONDS] AS b WHERE a.k = b.k"
+SELECTS = {
+    "chain": QUERIES["chain"],  # the first reads all streams, as `arrive` goes by it
+    "pairs": f"SELECT a.k, a.v AS va, b.v AS vb, answer_time {PAIRS} AND a.v > 3",
+    "sums": f"SELECT a.k, a.v + b.v AS total {PAIRS}",
+    "plain": QUERIES["plain"],
+}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "watersmeet", *arguments]
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.1)
+
+
+@dataclass
+class SharedDataflow:
+    """A ring over files that come one by one; `inserts` are statements for it, by name."""
+
+    case: Case
+    inserts: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    arrived: int = 0
+    sent: dict[str, str] = field(default_factory=dict)  # ids of requests
+
+    @property
+    def folder(self) -> RegistryFolder:
+        return RegistryFolder(self.case.folder / "ring")
+
+    def serve(self, *first: str) -> None:
+        with (self.case.folder / "events").open("ab") as out, (self.case.folder / "said").open("ab") as said:
+            self.process = subprocess.Popen(
+                command("serve", "ring", *first, "--json", *SMALL),
+                cwd=self.case.folder, stdout=out, stderr=said,
+            )  # fmt: skip
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), cwd=self.case.folder, capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False,
+        )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        return (self.case.folder / "said").read_text()
+
+    def check_alive(self) -> None:
+        assert self.process is not None
+        assert self.process.poll() is None, self.said
+
+    def arrive(self, count: int) -> None:
+        arrive(self.case, range(self.arrived, self.arrived + count))
+        self.arrived += count
+
+    def await_all(self) -> None:
+        """Waits until all that has arrived is answered."""
+
+        def is_done() -> bool:
+            self.check_alive()
+            offsets, commits = (self._numbers(log) for log in ("offsets", "commits"))
+            return (
+                bool(offsets)
+                and offsets[-1:] == commits[-1:]
+                and set(self._offsets(offsets[-1])) == {self.arrived - 1}
+            )
+
+        wait_until(is_done, f"{self.arrived} files were taken: {self.said}")
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE_S) == 143, self.said
+
+    def kill(self, rng: random.Random) -> None:
+        """Kills the server, its JVM, or both; returns when nothing of it is left."""
+        assert self.process is not None
+        below = [each.pid for each in descendants(self.process.pid)]
+        victims = rng.choice([[self.process.pid], [jvm(self.process.pid), self.process.pid]])
+        for victim in victims:
+            if victim is not None:
+                kill(victim)
+        self.process.wait(PATIENCE_S)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the processes ended")
+
+    def send(self, key: str, request: Request) -> None:
+        self.sent[key] = send(self.folder, request)
+
+    def reply(self, key: str) -> int:
+        """The batch from which a request holds."""
+        wait_until(lambda: self._reply(key) is not None, f"{key} was handled: {self.said}")
+        reply = self._reply(key)
+        assert reply is not None
+        assert reply["refusal"] is None, reply
+        return int(reply["batch"])
+
+    def _reply(self, key: str) -> dict[str, Any] | None:
+        text = self.folder.read(f"{REPLIES}/{self.sent[key]}.json")
+        return None if text is None else json.loads(text)
+
+    def _numbers(self, log: str) -> list[int]:
+        found = (self.folder.path / "spark" / log).glob("[0-9]*")
+        return sorted(int(path.name) for path in found if path.name.isdecimal())
+
+    def _offsets(self, batch: int) -> list[int]:
+        """The newest file of each stream in a batch: every file has a place of its own in Spark's log."""
+        try:
+            lines = (self.folder.path / "spark" / "offsets" / str(batch)).read_text().splitlines()[2:]
+        except FileNotFoundError:
+            return []
+        return [-1 if line == "-" else int(json.loads(line)["logOffset"]) for line in lines]
+
+    def tuples(self, since: int, until: int) -> list[MicroBatch]:
+        """What the batches from `since` to before `until` brought."""
+        streams = [stream.name for stream in parse_pipeline(self.case.file.read_text()).streams]
+        found = []
+        before = [-1] * len(streams)
+        for batch in self._numbers("offsets"):
+            now = self._offsets(batch)
+            if since <= batch < until:
+                brought = {
+                    stream: [
+                        row
+                        for number in range(before[place] + 1, now[place] + 1)
+                        for row in self.case.batches[number].get(stream, ())
+                    ]
+                    for place, stream in enumerate(streams)
+                }
+                found.append(brought)
+            before = now
+        return found
+
+    def check(self, name: str, since: int, until: int = NEVER) -> None:
+        """A query's sink holds what the oracle says of the tuples it was there for, each answer once."""
+        query = self.case.queries[list(SELECTS).index(name)]
+        expected = oracle.run(query, self.tuples(since, until), flush=True)
+        assert expected.rows, "a query without answers proves nothing"
+        files = (self.case.folder / str(query.sink)).glob("ring=*/batch=*/*.parquet")
+        rows = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+        assert {row["query"] for row in rows} == {name}
+        found = [tuple(row[output.name] for output in query.select) for row in rows]
+        assert oracle.bag(found) == oracle.bag(expected.rows), name
+
+
+def new_dataflow(folder: Path, batches: Sequence[MicroBatch], first: str) -> SharedDataflow:
+    """A ring whose pipeline file has one query of all."""
+    everything = pipeline_text(list(SELECTS.values()))
+    statements = [text.strip() for text in everything.split(";") if text.strip()]
+    declared = [text for text in statements if text.startswith("CREATE")]
+    inserts = dict(zip(SELECTS, (t for t in statements if t.startswith("INSERT")), strict=True))
+    text = ";\n".join([*declared, f"-- name: {first}\n{inserts[first]};\n"])
+    (folder / "pipeline.sql").write_text(text)
+    for name in ("s1", "s2", "s3"):
+        (folder / name).mkdir()
+    return SharedDataflow(Case(folder, parse_pipeline(everything).queries, list(batches)), inserts)
+
+
+@pytest.fixture
+def dataflows(tmp_path: Path) -> Any:
+    """Makes rings whose servers do not outlive the test."""
+    made: list[SharedDataflow] = []
+
+    def make(seed: int, count: int, first: str) -> SharedDataflow:
+        made.append(new_dataflow(tmp_path, random_batches(seed, count, rows=30, keys=12), first))
+        return made[-1]
+
+    yield make
+    for dataflow in made:
+        if dataflow.process is not None and dataflow.process.poll() is None:
+            os.kill(dataflow.process.pid, signal.SIGKILL)
+            dataflow.process.wait(PATIENCE_S)
+
+
+def test_queries_come_and_go_while_tuples_flow(dataflows: Any) -> None:
+    dataflow: SharedDataflow = dataflows(seed=31, count=8, first="pairs")
+    dataflow.arrive(2)
+    dataflow.serve("--streams", "pipeline.sql", "--levels", "2")
+    dataflow.await_all()
+
+    (dataflow.case.folder / "chain.sql").write_text(dataflow.inserts["chain"])
+    said = dataflow.run("submit", "ring", "chain", "chain.sql")
+    assert said.returncode == 0, said.stderr
+    chain = int(said.stdout.split()[3])
+    refused = dataflow.run("submit", "ring", "bad", "-e", f"SELECT no_such_function(a.k) AS x {PAIRS}")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: query bad: Spark refuses it: ")
+    assert "no_such_function" in refused.stderr
+    assert "UNRESOLVED_ROUTINE" not in dataflow.said, "PySpark's own words stay out of ours"
+
+    tail = subprocess.Popen(
+        command("tail", "ring", "chain", "--count", "3"),
+        cwd=dataflow.case.folder,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: (dataflow.folder.path / "tails" / "chain.want").exists(), "tail waits")
+    dataflow.arrive(2)
+    dataflow.await_all()
+    answers = [json.loads(line) for line in tail.communicate(timeout=PATIENCE_S)[0].splitlines()]
+    assert [set(answer) for answer in answers] == [{"va", "vb", "vc"}] * 3
+
+    dataflow.send("sums", Submit((("sums", dataflow.inserts["sums"]), ("plain", dataflow.inserts["plain"]))))
+    dataflow.send("drop", Drop(("pairs",)))
+    until = dataflow.reply("drop")
+    dataflow.arrive(2)
+    dataflow.await_all()
+    dataflow.stop()
+
+    dataflow.serve()
+    dataflow.send("drop chain", Drop(("chain",)))
+    gone = dataflow.reply("drop chain")
+    dataflow.arrive(2)
+    dataflow.await_all()
+    listed = json.loads(dataflow.run("list", "ring", "--json").stdout)
+    assert [query["name"] for query in listed["queries"]] == ["sums", "plain"]
+    assert listed["is_served"]
+    dataflow.stop()
+    dataflow.check("pairs", 0, until)
+    dataflow.check("chain", chain, gone)
+    dataflow.check("sums", dataflow.reply("sums"))
+    dataflow.check("plain", dataflow.reply("sums"))
+
+
+def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(
+    dataflows: Any, long_mode: bool
+) -> None:
+    rounds = 8 if long_mode else 1
+    rng = random.Random(32)
+    dataflow: SharedDataflow = dataflows(seed=32, count=2 * rounds + 4, first="pairs")
+    dataflow.arrive(1)
+    dataflow.serve("--streams", "pipeline.sql", "--levels", "2")
+    dataflow.await_all()
+    later = {1: "chain", 2: "sums", 3: "plain"}
+    for attempt in range(1, rounds + 1):
+        dataflow.arrive(2)
+        if attempt in later:
+            dataflow.send(later[attempt], Submit(((later[attempt], dataflow.inserts[later[attempt]]),)))
+        if attempt == rounds:
+            dataflow.send("drop", Drop(("pairs",)))
+        # While the change is planned, while the Spark query is stopped and started, or soon after.
+        time.sleep(rng.uniform(0, 4))
+        dataflow.kill(rng)
+        dataflow.serve()
+        if attempt % 2:
+            time.sleep(rng.uniform(0, 10))  # while the next server starts, too
+            dataflow.kill(rng)
+            dataflow.serve()
+        dataflow.await_all()
+    until = dataflow.reply("drop")
+    dataflow.arrive(3)
+    dataflow.await_all()
+    dataflow.stop()
+    assert [q.name for q in require_record(dataflow.folder).staying.values()] == [
+        name for attempt, name in later.items() if attempt <= rounds
+    ]
+    dataflow.check("pairs", 0, until)
+    for attempt, name in later.items():
+        if attempt <= rounds:
+            dataflow.check(name, dataflow.reply(name))

@@ -1,0 +1,224 @@
+"""A query that is stopped and resumed gives each answer once; what does not fit its checkpoint is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_batches, write_case
+from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
+from watersmeet.oracle import oracle
+from watersmeet.plan.physical import plan_physical
+from watersmeet.session import Session, follow
+from watersmeet.spark.jobs.checkpoint import Checkpoint
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.stages.state_log import describe_change
+from watersmeet.spark.storage.folder import Folder
+from watersmeet.sql import parse_pipeline
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+ONCE = RunOptions(available_now=True)
+TO_THE_END = RunOptions(available_now=True, flush=True)
+
+
+def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> None:
+    Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+
+
+@pytest.fixture
+def partitions(spark: SparkSession) -> Iterator[str]:
+    """The number of partitions before the test changes it."""
+    before = spark.conf.get(PARTITIONS) or ""
+    yield before
+    spark.conf.set(PARTITIONS, before)
+
+
+def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
+    selects = [QUERIES[kind] for kind in ("plain", "distinct", "aggregate", "rows")]
+    case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)
+    session = Session(spark)
+    jobs = session.start(case.file, checkpoint=case.checkpoint)
+    follow(jobs, until=lambda: all(job.progress is not None for job in jobs))
+    session.stop(jobs)  # wherever they are: with more to take, most likely within a batch
+    arrive(case, [3])
+    _run(spark, case, TO_THE_END)
+    case.check(spark)
+
+
+def test_a_query_resumes_with_the_partitions_it_was_started_with(
+    spark: SparkSession, tmp_path: Path, partitions: str
+) -> None:
+    case = write_case(tmp_path, QUERIES["chain"], random_batches(seed=2, count=4), arrived=2)
+    _run(spark, case)
+    spark.conf.set(PARTITIONS, int(partitions) + 2)
+    arrive(case, [2, 3])
+    _run(spark, case)
+    case.check(spark, flush=False)
+
+
+def test_after_a_flush_the_checkpoint_takes_no_more(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=3, count=2))
+    _run(spark, case, TO_THE_END)
+    case.check(spark)
+    with pytest.raises(ConfigurationError, match=r"was ended by --flush.*another checkpoint"):
+        _run(spark, case)
+
+
+def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, tmp_path: Path) -> None:
+    """As if killed after the last batch of samples, before the batch in which Spark lets out their groups."""
+    case = write_case(tmp_path, QUERIES["aggregate"], random_batches(seed=4, count=2))
+    _run(spark, case)
+    Checkpoint(spark, str(case.checkpoint / "1-out")).end_input()
+    follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(follow_up, "false")
+    try:
+        unwatched = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE)[0]
+        while unwatched._query is not None and unwatched._query.isActive:
+            unwatched._query.awaitTermination(1)
+    finally:
+        spark.conf.unset(follow_up)
+    assert len(case.found(spark)) < len(oracle.run(case.query, case.batches, flush=True).rows)
+    _run(spark, case)  # it does not say --flush, but there is no way back
+    case.check(spark)
+    with pytest.raises(ConfigurationError, match="was ended by --flush"):
+        _run(spark, case)
+
+
+def test_flush_goes_with_available_now() -> None:
+    with pytest.raises(ConfigurationError, match="--available-now"):
+        RunOptions(flush=True)
+
+
+def test_a_changed_query_is_refused_with_what_changed(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=5, count=1))
+    _run(spark, case)
+    case.file.write_text(pipeline_text(QUERIES["plain"].replace("s2 [RANGE 3", "s2 [RANGE 30")))
+    with pytest.raises(ConfigurationError) as refusal:
+        _run(spark, case)
+    assert str(refusal.value) == (
+        "the checkpoint was written by a different query; its state does not fit this one:\n"
+        "  --- checkpoint\n"
+        "  +++ query\n"
+        "  -from s2 AS b [RANGE 3 S]\n"
+        "  +from s2 AS b [RANGE 30 S]\n"
+        "  Give the changed query a new checkpoint directory, or restore the old query."
+    )
+
+
+def test_a_column_more_in_a_stream_that_counts_rows_is_a_change() -> None:
+    """All its columns are kept: they order tuples of one instant."""
+    text = pipeline_text(QUERIES["rows"])
+    wider = text.replace("s1 (k BIGINT,", "s1 (k BIGINT, extra BIGINT,")
+    plans = [plan_physical(parse_pipeline(each).queries[0], 2) for each in (text, wider)]
+    assert "extra bigint" in describe_change(plans[0].fingerprint, plans[1].fingerprint)
+
+
+def test_a_query_that_never_ran_may_be_changed(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["distinct"], random_batches(seed=6, count=1))
+    right = pipeline_text(QUERIES["plain"])
+    case.file.write_text(case.file.read_text().replace("'parquet', path = 'out'", "'parket', path = 'out'"))
+    with pytest.raises(WatersmeetError, match="Did you mean 'parquet'"):
+        _run(spark, case)
+    case.file.write_text(right)
+    _run(spark, case)
+
+
+def test_when_a_query_cannot_start_none_of_its_file_is_left_running(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=6, count=1))
+    second = (
+        "CREATE SINK bad WITH (format = 'parket', path = 'bad');\nINSERT INTO bad SELECT a.k FROM s1 AS a;"
+    )
+    case.file.write_text(f"{case.file.read_text()}{second}")
+    with pytest.raises(WatersmeetError, match="Did you mean 'parquet'"):
+        Session(spark).start(case.file, checkpoint=case.checkpoint)
+    assert spark.streams.active == []
+
+
+def _answers(spark: SparkSession, case: Case, select: str) -> DataFrame:
+    """The answers as a DataFrame, for people who write it out themselves."""
+    session = Session(spark)
+    for stream in case.query.streams:
+        reader = spark.readStream.schema("k BIGINT, v BIGINT, ts TIMESTAMP").option("maxFilesPerTrigger", 1)
+        session.stream(stream.name, reader.parquet(str(case.folder / stream.name)), event_time="ts")
+    return session.sql(select)
+
+
+def _write(answers: DataFrame, case: Case) -> None:
+    writer = answers.writeStream.format("parquet").option("checkpointLocation", str(case.checkpoint))
+    writer.trigger(availableNow=True).start(str(case.folder / "out")).awaitTermination()
+
+
+def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitions(
+    spark: SparkSession, tmp_path: Path, partitions: str
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=7, count=4), arrived=1)
+    _write(_answers(spark, case, QUERIES["plain"]), case)
+    arrive(case, [1])
+    changed = QUERIES["plain"].replace("s2 [RANGE 3", "s2 [RANGE 30")
+    with pytest.raises(PySparkException) as failure:
+        _write(_answers(spark, case, changed), case)
+    explained = explain_failure(failure.value)
+    assert isinstance(explained, DataError)
+    assert str(explained) == (
+        "the checkpoint was written by a different query; its state does not fit this one:\n"
+        "  --- checkpoint\n"
+        "  +++ query\n"
+        "  -from s2 AS b [RANGE 3 S]\n"
+        "  +from s2 AS b [RANGE 30 S]\n"
+        "  Give the changed query a new checkpoint directory, or restore the old query."
+    )
+    spark.conf.set(PARTITIONS, int(partitions) + 2)
+    with pytest.raises(PySparkException) as failure:
+        _write(_answers(spark, case, QUERIES["plain"]), case)
+    message = str(explain_failure(failure.value))
+    assert f"-shuffle partitions {partitions}\n" in message
+    assert f"+shuffle partitions {int(partitions) + 2}\n" in message
+
+
+@pytest.fixture
+def remote(spark: SparkSession, tmp_path: Path) -> str:
+    """A file system that is not `file:`, as a cluster's is: Hadoop's table of mounts over a local folder."""
+    (tmp_path / "mounted").mkdir()
+    settings: Any = spark.sparkContext._jsc
+    settings.hadoopConfiguration().set(
+        f"fs.viewfs.mounttable.{tmp_path.name.replace('_', '-')}.link./data",
+        (tmp_path / "mounted").as_uri(),
+    )
+    return f"viewfs://{tmp_path.name.replace('_', '-')}/data"
+
+
+def test_a_checkpoint_may_be_on_another_file_system(spark: SparkSession, tmp_path: Path, remote: str) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=3), arrived=2)
+    session = Session(spark)
+    session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
+    arrive(case, [2])
+    session.run(case.file, checkpoint=f"{remote}/checkpoint", options=TO_THE_END)
+    case.check(spark)
+    with pytest.raises(ConfigurationError, match="was ended by --flush"):
+        session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
+
+
+def test_a_folder_is_the_same_on_this_disk_and_on_another_file_system(
+    spark: SparkSession, tmp_path: Path, remote: str
+) -> None:
+    for path in (str(tmp_path / "own"), (tmp_path / "url").as_uri(), f"{remote}/there"):
+        folder = Folder(spark, path)
+        assert folder.read("a.json") is None
+        assert not folder.holds("*")
+        folder.write("a.json", "first")
+        folder.write("a.json", "zweite Fassung: ü")
+        folder.make("inside")
+        assert folder.read("a.json") == "zweite Fassung: ü"
+        assert folder.holds("a.*")
+        assert folder.holds("inside")
+        assert not folder.holds("b.*")
+        with pytest.raises(OSError, match=r"."):
+            folder.read("inside")

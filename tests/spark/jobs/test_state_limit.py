@@ -1,0 +1,198 @@
+"""Bounded memory in Spark: state keeps within its limit, what that costs is told, `none` sheds nothing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import Shed, StateLimit
+from watersmeet.query import Connector, Stream
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.state_limit import parse_limit
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.sources.batch_limits import limit_batches
+from watersmeet.spark.worker.worker_cache import Entry, WorkerCache
+
+FILES, ROWS, KEYS = 6, 3000, 300
+FILE_S, WINDOW_S = 5, 20
+LIMIT = StateLimit(700_000)
+NAMES = ("a", "b")
+
+
+def write_pipeline(folder: Path, files_at_once: int) -> Path:
+    for name in NAMES:
+        (folder / name).mkdir()
+    declared = [
+        f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = '{name}', "
+        f"event_time = 'ts', 'option.maxFilesPerTrigger' = '{files_at_once}');"
+        for name in NAMES
+    ]
+    file = folder / "pipeline.sql"
+    file.write_text(
+        "\n".join(declared) + "\nCREATE SINK out WITH (format = 'parquet', path = 'out');\n"
+        f"INSERT INTO out SELECT a.v AS va, b.v AS vb FROM a [RANGE {WINDOW_S} SECONDS], "
+        f"b [RANGE {WINDOW_S} SECONDS] WHERE a.k = b.k;\n"
+    )
+    return file
+
+
+def arrive(folder: Path, numbers: range) -> dict[str, pd.DataFrame]:
+    """Files of tuples in order of time; `v` numbers the tuples of a stream."""
+    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in NAMES}
+    for number in numbers:
+        for seed, name in enumerate(NAMES):
+            random = np.random.default_rng([seed, number])
+            ts = np.sort(random.integers(number * FILE_S, (number + 1) * FILE_S, ROWS)) * 1_000_000
+            frame = pd.DataFrame(
+                {"k": random.integers(0, KEYS, ROWS), "v": number * ROWS + np.arange(ROWS), "ts": ts}
+            )
+            tables[name].append(frame)
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            times = table["ts"].cast(pa.timestamp("us", "UTC"))
+            path = folder / name / f"_{number:04}"
+            pq.write_table(table.set_column(2, "ts", times), path)
+            os.utime(path, (1_000_000 + number, 1_000_000 + number))
+            path.rename(path.with_name(f"{number:04}.parquet"))
+    return {name: pd.concat(parts) for name, parts in tables.items()}
+
+
+def answers(tables: dict[str, pd.DataFrame]) -> set[tuple[int, int]]:
+    pairs = tables["a"].merge(tables["b"], on="k")
+    near = (pairs.ts_x - pairs.ts_y).abs() <= WINDOW_S * 1_000_000
+    return set(zip(pairs.v_x[near], pairs.v_y[near], strict=True))
+
+
+def run(spark: SparkSession, file: Path, limit: StateLimit) -> list[Progress]:
+    told: list[Progress] = []
+    options = RunOptions(available_now=True, limit=limit)
+    checkpoint = file.parent / "checkpoint"
+    Session(spark).run(file, checkpoint=checkpoint, options=options, on_progress=lambda _, p: told.append(p))
+    return told
+
+
+def found(spark: SparkSession, folder: Path) -> Counter[tuple[int, int]]:
+    return Counter((row.va, row.vb) for row in spark.read.parquet(str(folder / "out")).collect())
+
+
+def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = write_pipeline(tmp_path, 1)
+    tables = arrive(tmp_path, range(FILES))
+    (tmp_path / "later").mkdir()
+    held_back = sorted(tmp_path.glob("[ab]/000[3-5].parquet"))
+    for path in held_back:
+        path.rename(tmp_path / "later" / f"{path.parent.name}{path.name}")
+    first = run(spark, file, LIMIT)
+    for path in held_back:
+        (tmp_path / "later" / f"{path.parent.name}{path.name}").rename(path)
+    second = run(spark, file, LIMIT)
+    assert len(first) == len(second) == FILES // 2
+    assert all(p.memory_bytes <= LIMIT.nbytes for p in first + second)
+    assert all(item.shed for item in second[-1].inputs)
+    assert second[-1].total_shed > first[-1].total_shed > 0
+    expected, out = answers(tables), found(spark, tmp_path)
+    assert max(out.values()) == 1
+    assert out.keys() <= expected
+    missed = first[-1].total_missed + second[-1].total_missed
+    told = len(out) / (len(out) + missed)
+    assert first[-1].total_combinations + second[-1].total_combinations == len(out)
+    assert 0.2 < told < 0.9
+    assert told == pytest.approx(len(out) / len(expected), abs=0.05)
+
+
+def test_none_sheds_nothing_and_takes_smaller_batches(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, 4)
+    tables = arrive(tmp_path, range(FILES))
+    told = run(spark, file, StateLimit(LIMIT.nbytes, Shed.NONE))
+    notices = [p.notice for p in told if p.notice]
+    assert any("batches are 2 times smaller now" in notice for notice in notices)
+    assert told[-1].total_shed == 0
+    assert told[-1].completeness == told[-1].total_completeness == 1
+    out = found(spark, tmp_path)
+    assert max(out.values()) == 1
+    assert out.keys() == answers(tables)
+
+
+def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_path: Path) -> None:
+    """And a batch that is large beside the limit is joined as it comes in."""
+    file = write_pipeline(tmp_path, 4)
+    tables = arrive(tmp_path, range(4))
+    spark.conf.set("spark.watersmeet.stateLimit", "150kB")
+    spark.conf.set("spark.watersmeet.shed", "oldest")
+    try:
+        told: list[Progress] = []
+        Session(spark).run(
+            file, options=RunOptions(available_now=True), on_progress=lambda _, p: told.append(p)
+        )
+    finally:
+        spark.conf.unset("spark.watersmeet.stateLimit")
+        spark.conf.unset("spark.watersmeet.shed")
+    assert told[-1].state_limit == 150_000
+    assert told[-1].memory_bytes <= 150_000
+    assert told[-1].rows == 4 * ROWS * len(NAMES)
+    assert found(spark, tmp_path).keys() < answers(tables)
+
+
+def test_values_of_distinct_without_room_are_left_out_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, 1)
+    file.write_text(file.read_text().replace("SELECT a.v AS va", "SELECT DISTINCT a.v AS va"))
+    tables = arrive(tmp_path, range(4))
+    told = run(spark, file, StateLimit(400_000))
+    out = found(spark, tmp_path)
+    assert max(out.values()) == 1
+    assert out.keys() < answers(tables)
+    assert told[-1].total_left_out > 0
+    assert any("values of DISTINCT are left out so far" in progress.notice for progress in told)
+
+
+def test_a_worker_keeps_only_its_share_of_a_limited_querys_buckets() -> None:
+    cache = WorkerCache(10**9)
+    for bucket in range(3):
+        cache.put(("q", "plan", "join", bucket), Entry("t", None, None, 5), 1)
+    cache.put(("q", "plan", "distinct", 0), Entry("t", None, None, 5))
+    assert cache.take(("q", "plan", "join", 1)) is None
+    assert cache.take(("q", "plan", "join", 2)) is not None
+    assert cache.take(("q", "plan", "distinct", 0)) is not None
+
+
+@pytest.mark.parametrize(
+    ("size", "shed", "message"),
+    [
+        ("2 elephants", None, r"--state-limit: '2 elephants' is not a size"),
+        ("10 bytes", None, r"nothing can be joined in less than 100000 bytes"),
+        ("2GB", "some", r"--shed some: it is one of random, oldest, least, none"),
+        (None, "least", r"--shed least says what to shed; say from which size on: --state-limit 2GB"),
+    ],
+)
+def test_a_limit_that_cannot_be_meant_is_refused(size: str | None, shed: str | None, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        parse_limit(size, shed, ("--state-limit", "--shed"))
+
+
+def test_batches_of_a_source_are_limited_by_what_it_was_told_or_by_the_memory() -> None:
+    def options(format_: str, divisor: int, **given: str) -> dict[str, str]:
+        stream = Stream("s", (), source=Connector(format_, tuple(given.items())))
+        limited = limit_batches(stream, 1000, divisor).source
+        assert limited is not None
+        return dict(limited.options)
+
+    assert options("parquet", 1) == {"maxBytesPerTrigger": "1000"}
+    assert options("parquet", 2, maxFilesPerTrigger="4") == {"maxFilesPerTrigger": "2"}
+    assert options("parquet", 8, maxFilesPerTrigger="4") == {"maxBytesPerTrigger": "125"}
+    assert options("json", 4, maxbytespertrigger="400") == {"maxBytesPerTrigger": "100"}
+    assert options("kafka", 2, maxOffsetsPerTrigger="50") == {"maxOffsetsPerTrigger": "25"}
+    assert options("watersmeet-generator", 2) == {"rows_per_batch": "5"}
+    wide = options("watersmeet-generator", 1, payload="150")
+    assert wide == {"payload": "150", "rows_per_batch": "4"}
+    assert options("rate", 2) == {}

@@ -1,0 +1,43 @@
+"""Answers of a ring on their way from blobs to rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from watersmeet.kernel import ANSWER_TS, QUERY
+from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
+from watersmeet.spark.exchange.wire import encode
+from watersmeet.spark.multiquery.answers import UnpackReady
+from watersmeet.spark.multiquery.ship import SharedShip
+
+RING = SharedDataflow(
+    1, ("s",), endings=(QueryTail("one", 4, "j", ("s",), ()), QueryTail("other", 7, "j", ("s",), ()))
+)
+
+
+def unpacked(unpack: UnpackReady, columns: dict[str, pa.Array]) -> list[dict[str, object]]:
+    blob = encode(pa.RecordBatch.from_pydict(columns))
+    rows = unpack(iter([pa.RecordBatch.from_pydict({"chunk": pa.array([blob], pa.binary())})]))
+    return [row for batch in rows for row in batch.to_pylist()]
+
+
+def answers() -> dict[str, pa.Array]:
+    return {
+        QUERY: pa.array([7, 4, 9], pa.int32()),
+        "V": pa.array([1, 2, 3]),
+        "k": pa.array(["x", None, "z"]),
+        ANSWER_TS: pa.array([5, 6, 7]),
+    }
+
+
+def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
+    unpack = UnpackReady(SharedShip("", RING), frozenset([4, 7]), ("k", "v"))
+    assert unpacked(unpack, answers()) == [
+        {"query": "other", "k": "x", "v": 1},
+        {"query": "one", "k": None, "v": 2},
+    ]
+
+
+def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
+    rows = unpacked(UnpackReady(SharedShip("", RING), frozenset([4])), answers())
+    assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]

@@ -1,0 +1,119 @@
+"""Answers in PostgreSQL, once each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.pipelines import QUERIES, random_batches, write_case
+from tests.spark.sinks.postgres_server import NoServerError, Server, running_server
+from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.oracle import oracle
+from watersmeet.query import Connector, Sink
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sources.generator import FORMAT
+
+pytestmark = pytest.mark.connectors
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    try:
+        with running_server(tmp_path_factory.mktemp("postgres")) as started:
+            yield started
+    except NoServerError as error:
+        pytest.skip(str(error))
+
+
+def sink(server: Server, table: str, **options: str) -> Sink:
+    settings = {"url": server.url, "table": table, "user": "watersmeet", **options}
+    return Sink("out", Connector("postgres", tuple(settings.items())))
+
+
+def write(frame: DataFrame, target: Sink, folder: Path) -> None:
+    write_stream(
+        frame, target, name="out", checkpoint=folder / "c", available_now=True, base=folder
+    ).awaitTermination()
+
+
+def test_a_batch_done_again_adds_nothing_and_equal_answers_stay_apart(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    made = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60", keys="5").load()
+    answers = made.selectExpr(
+        "dest",
+        "size % 3 AS third",
+        "ts",
+        "array(size, NULL) AS sizes",
+        "CAST(NULL AS DECIMAL(10, 2)) AS price",
+    )
+    write(answers.select("dest", "third"), sink(server, "few"), tmp_path / "few")
+    # Fifteen different answers at most, each of them many times.
+    assert server.ask("SELECT count(*), count(DISTINCT (dest, third)) <= 15 FROM few") == [["100", "t"]]
+    for _ in range(2):
+        write(answers, sink(server, "public.many"), tmp_path / "many")
+        # As if the driver had died after the last batch was in the table and before the checkpoint knew.
+        (tmp_path / "many" / "c" / "commits" / "1").unlink()
+        (tmp_path / "many" / "c" / "commits" / ".1.crc").unlink()
+    facts = "count(*), count(DISTINCT answer_id), min(ts AT TIME ZONE 'UTC'), min(jsonb_array_length(sizes))"
+    assert server.ask(f"SELECT {facts} FROM many") == [["100", "100", "2025-01-01 00:00:00", "2"]]
+    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet%'") == [["0"]]
+
+
+def test_a_table_that_is_there_may_have_more_and_must_know_answer_ids(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    made = spark.readStream.format(FORMAT).options(rows="10").load().select("dest", "size")
+    server.ask("CREATE TABLE mine (answer_id TEXT UNIQUE, dest TEXT, size INT, at TIMESTAMPTZ DEFAULT now())")
+    write(made, sink(server, "mine"), tmp_path / "mine")
+    assert server.ask("SELECT count(at) FROM mine") == [["10"]]
+    server.ask("CREATE TABLE other (answer_id TEXT, dest TEXT, size BIGINT)")
+    with pytest.raises(Exception, match="PostgreSQL says") as failure:
+        write(made, sink(server, "other"), tmp_path / "other")
+    error = explain_failure(failure.value)
+    assert isinstance(error, DataError)
+    assert str(error) == (
+        "sink out (table other): PostgreSQL says: ERROR: there is no unique or exclusion constraint matching "
+        "the ON CONFLICT specification"
+    )
+
+
+def test_a_database_that_cannot_be_reached_is_told_at_the_start(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    made = spark.readStream.format(FORMAT).options(rows="10").load()
+    with pytest.raises(
+        DataError, match=r"sink out \(table t\): PostgreSQL says: FATAL: role \"nobody\" does not"
+    ):
+        write(made, sink(server, "t", user="nobody"), tmp_path)
+    with pytest.raises(ConfigurationError, match="its url is none of PostgreSQL: write 'jdbc:postgresql:"):
+        write(made, sink(server, "t", url="jdbc:mysql://h/d"), tmp_path)
+    named = made.withColumnRenamed("dest", "answer_id")
+    with pytest.raises(ConfigurationError, match="gives every answer an answer_id: call the query's column"):
+        write(named, sink(server, "t"), tmp_path)
+
+
+def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=5, count=2, rows=60, keys=8))
+    text = case.file.read_text()
+    own = f"(format = 'postgres', url = '{server.url}', table = 'joined', user = 'watersmeet')"
+    case.file.write_text(text.replace("(format = 'parquet', path = 'out')", own))
+    commits = case.checkpoint / "1-out" / "spark" / "commits"
+    for _ in range(2):
+        Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+        rows = server.ask("SELECT answer_id, k, va, vb, vc FROM joined ORDER BY 1")
+        expected = oracle.run(case.query, case.batches, flush=False).rows
+        assert Counter(tuple(map(int, row[1:])) for row in rows) == Counter(row[:4] for row in expected)
+        assert len(rows) > len({tuple(row[1:]) for row in rows}), "equal answers are the hard case"
+        # As if the driver had died when the last batch was in the table and the checkpoint did not know it.
+        for file in commits.glob("*1*"):
+            file.unlink()

@@ -1,0 +1,107 @@
+"""Wide text that is read after the join is the text that Spark reads, whichever task named its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from watersmeet.kernel import REF, TS, InputLayout
+from watersmeet.query import Window, WindowKind
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.sources.parquet.late_columns import (
+    LATE_BUCKETS,
+    LATE_BYTES,
+    LATE_ROWS,
+    LateColumns,
+    late_columns,
+    refer,
+)
+from watersmeet.spark.sources.parquet.rows import DIRECT, FileColumn
+
+
+def test_only_wide_text_of_many_rows_and_few_buckets_comes_late(tmp_path: Path) -> None:
+    columns = [
+        FileColumn("k", "k", "string", is_key=True),
+        FileColumn("note", "note", "string"),
+        FileColumn("n", "n", "bigint"),
+    ]
+    uris = []
+    for name, rows, width in (("wide", LATE_ROWS, 300), ("narrow", LATE_ROWS, 100), ("few", 100, 300)):
+        path = tmp_path / f"{name}.parquet"
+        letters = np.random.default_rng(0).integers(97, 123, (rows, width), dtype=np.uint8)
+        notes = [line.tobytes().decode() for line in letters]
+        pq.write_table(pa.table({"k": notes, "note": notes, "n": range(rows)}), path)
+        uris.append(f"file:{path}")
+    assert late_columns(uris[:1], columns, LATE_BUCKETS) == (columns[1],)
+    assert late_columns(uris[:2], columns, LATE_BUCKETS) == ()
+    assert late_columns(uris[2:], columns, LATE_BUCKETS) == ()
+    assert late_columns(uris[:1], columns, LATE_BUCKETS + 1) == ()
+    assert late_columns(uris[:1], [columns[0], columns[2]], LATE_BUCKETS) == ()
+
+
+def test_references_over_several_tasks(tmp_path: Path) -> None:
+    """Each task numbers its files from 0; some may have sent the text itself."""
+    uris = []
+    for number in range(3):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"note": [f"{number}/{row}" for row in range(4)]}), path)
+        uris.append(f"file:{path}")
+    layout = InputLayout("a", Window(WindowKind.RANGE, 1), ((0, "k"),), ("note",))
+
+    def sent(task: list[str]) -> list[pa.RecordBatch]:
+        narrow = pa.record_batch({TS: pa.array([1, 2, 3, 4]), "k": pa.array([5, 6, 7, 8])})
+        return [part for n, _ in enumerate(task) for part in refer(iter([narrow]), n, task)]
+
+    late = LateColumns({"a": (FileColumn("note", "note", "string"),)})
+    chunks = late.admit(layout, [*sent(uris[:2]), *sent(uris[2:])])
+    refs = np.concatenate([np.asarray(one.column(REF)) for one in chunks])
+    assert late("a", ["note"], refs[[9, 0, 7, 0]])[0].to_pylist() == ["2/1", "0/0", "1/3", "0/0"]
+    assert late("a", ["note"], refs[:0])[0].to_pylist() == []
+    whole = pa.record_batch({TS: pa.array([9]), "k": pa.array([9]), "note": pa.array(["here"])})
+    mixed = LateColumns({"a": (FileColumn("note", "note", "string"),)}).admit(
+        layout, [*sent(uris[2:]), whole]
+    )
+    assert pa.concat_batches(mixed).column("note").to_pylist() == ["2/0", "2/1", "2/2", "2/3", "here"]
+
+
+def test_wide_text_is_the_same_whenever_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Three batches of wide tuples, joined with text that comes late and with text that Spark reads."""
+    random, rows = np.random.default_rng(1), LATE_ROWS
+    for name in ("s1", "s2"):
+        (tmp_path / name).mkdir()
+        for batch in range(3):
+            letters = random.integers(97, 123, (rows, LATE_BYTES + 50), dtype=np.uint8)
+            table = {
+                "k": random.integers(0, 2 * rows, rows),
+                "note": [line.tobytes().decode() for line in letters],
+                "ts": pa.array((batch * rows + np.arange(rows)) * 1000, pa.timestamp("us", tz="UTC")),
+            }
+            pq.write_table(pa.table(table), tmp_path / name / f"{batch}.parquet")
+    found = {}
+    for direct in ("true", "false"):
+        statements = [
+            f"CREATE STREAM {name} (k bigint, note string, ts timestamp) WITH (format = 'parquet', "
+            f"path = '{tmp_path / name}', event_time = 'ts', 'option.maxFilesPerTrigger' = '1');"
+            for name in ("s1", "s2")
+        ]
+        target = tmp_path / f"answers-{direct}"
+        statements.append(f"CREATE SINK out WITH (format = 'parquet', path = '{target}');")
+        statements.append(
+            "INSERT INTO out SELECT a.note AS x, b.note AS y FROM s1 [RANGE 2 SECONDS] AS a, "
+            "s2 [RANGE 2 SECONDS] AS b WHERE a.k = b.k;"
+        )
+        file = tmp_path / f"{direct}.sql"
+        file.write_text("\n".join(statements))
+        spark.conf.set(DIRECT, direct)
+        try:
+            Session(spark).run(file, options=RunOptions(available_now=True))
+        finally:
+            spark.conf.unset(DIRECT)
+        found[direct] = sorted(map(tuple, spark.read.parquet(str(target)).collect()))
+    assert len(found["true"]) > 1000
+    assert found["true"] == found["false"]

@@ -1,0 +1,262 @@
+"""What goes wrong outside: each is said clearly, or counted, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.paths import ROOT
+from tests.spark.pipelines import LATENESS_S, QUERIES, SECOND_US, Case, arrive, random_batches, write_case
+from tests.spark.run_pipeline import Request
+from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
+from watersmeet.oracle import oracle
+from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.session import Session, follow
+from watersmeet.spark.jobs.job import Job, RunOptions
+
+ONCE = RunOptions(available_now=True)
+
+
+def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> list[Job]:
+    return Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+
+
+def _total(jobs: list[Job], count: Callable[[Job], int]) -> int:
+    return sum(count(job) for job in jobs)
+
+
+def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=40, count=3), arrived=1)
+    jobs = Session(spark).start(case.file, checkpoint=case.checkpoint)
+    follow(jobs, until=lambda: jobs[0].progress is not None)
+    bad = tmp_path / "s1" / "0001.parquet"
+    null_times = pa.nulls(2, pa.timestamp("us"))
+    pq.write_table(pa.table({"k": ["not", "numbers"], "v": [1, 2], "ts": null_times}), tmp_path / "draft")
+    os.utime(tmp_path / "draft", (1_000_001, 1_000_001))  # Spark passes over files much older than the newest
+    (tmp_path / "draft").rename(bad)
+    with pytest.raises(DataError) as failure:
+        follow(jobs)
+    assert str(failure.value) == (
+        f"{bad} does not match its declared schema: column k is declared bigint and the file holds "
+        "string. Put one that does in its place, or take it away, then start again with the same "
+        "checkpoint: nothing is lost"
+    )
+    with pytest.raises(DataError, match=r"0001\.parquet does not match its declared schema: column k"):
+        _run(spark, case)
+    arrive(case, [1, 2])
+    _run(spark, case, RunOptions(available_now=True, flush=True))
+    case.check(spark)
+
+
+def test_a_path_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=41, count=1))
+    for file in (tmp_path / "s2").iterdir():
+        file.unlink()
+    (tmp_path / "s2").rmdir()
+    with pytest.raises(DataError, match=r"stream s2: there is no \S+/s2 \(path = 's2', relative to"):
+        _run(spark, case)
+
+
+def _garbled(folder: Path) -> None:
+    (folder / "watersmeet.json").write_text('{"fingerprint": "half a rec')
+
+
+def _binary(folder: Path) -> None:
+    (folder / "watersmeet.json").write_bytes(b"\xff\xfe\x00")
+
+
+def _other_json(folder: Path) -> None:
+    (folder / "watersmeet.json").write_text(json.dumps({"unlike": "anything"}))
+
+
+def _folder_instead(folder: Path) -> None:
+    (folder / "watersmeet.json").mkdir()
+
+
+def _missing(folder: Path) -> None:
+    """Spark's part is there, ours is not."""
+
+
+@pytest.mark.parametrize("damage", [_garbled, _binary, _other_json, _folder_instead, _missing])
+def test_a_record_that_cannot_be_read_is_not_written_over(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=42, count=1))
+    folder = case.checkpoint / "1-out"
+    (folder / "spark" / "offsets").mkdir(parents=True)
+    (folder / "spark" / "offsets" / "0").write_text("v1\n")
+    damage(folder)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(DataError, match=r"the checkpoint \S+ is damaged: watersmeet\.json cannot be read"):
+        _run(spark, case)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_checkpoint_that_cannot_be_made_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=42, count=1))
+    case.checkpoint.write_text("a file")
+    with pytest.raises(WatersmeetError, match=r"the checkpoint \S+ (?:cannot be written|is damaged)"):
+        _run(spark, case)
+
+
+def test_sparks_part_of_a_damaged_checkpoint_is_named_too(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=43, count=1))
+    _run(spark, case)
+    log = case.checkpoint / "1-out" / "spark" / "offsets" / "0"
+    log.write_text("garbage")
+    log.with_name(".0.crc").unlink(missing_ok=True)
+    with pytest.raises(WatersmeetError, match=r"the checkpoint is damaged: \S+/offsets/0 cannot be read"):
+        _run(spark, case)
+
+
+def test_a_source_that_goes_back_in_time_has_its_late_tuples_counted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = random_batches(seed=44, count=4, keys=6)
+    batches[3] = {**batches[3], "s2": [*batches[0]["s2"], *batches[3]["s2"]]}
+    case = write_case(tmp_path, QUERIES["plain"], batches)
+    expected = oracle.run(case.query, batches, flush=True)
+    assert expected.late["s2"] >= len(batches[0]["s2"])
+    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
+    case.check(spark)
+    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == sum(
+        expected.late.values()
+    )
+
+
+def test_tuples_without_event_time_are_counted_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=45, count=2), arrived=1)
+    null_times = pa.table(
+        {"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.array([None] * 3, pa.timestamp("us", "UTC"))}
+    )
+    pq.write_table(null_times, tmp_path / "s1" / "0000a.parquet")
+    os.utime(tmp_path / "s1" / "0000a.parquet", (1_000_000, 1_000_000))
+    arrive(case, [1])
+    told: list[int] = []
+    Session(spark).run(
+        case.file,
+        checkpoint=case.checkpoint,
+        options=RunOptions(available_now=True, flush=True),
+        on_progress=lambda job, progress: told.extend(item.null_times for item in progress.inputs),
+    )
+    assert sum(told) == 3
+    case.check(spark)
+
+
+def test_a_stream_that_stays_empty_holds_up_nobody_else_and_its_cost_is_seen(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pair = "SELECT a.v AS va, b.v AS vb FROM s1 [RANGE 3 S] AS a, s2 [RANGE 3 S] AS b WHERE a.k = b.k"
+    batches = random_batches(seed=46, count=3, streams=("s1", "s2"))
+    case = write_case(tmp_path, [pair, QUERIES["plain"]], batches)
+    grown: list[int] = []
+    jobs = Session(spark).run(
+        case.file,
+        checkpoint=case.checkpoint,
+        options=ONCE,
+        on_progress=lambda job, progress: grown.append(progress.state_rows) if job.name == "2-out2" else None,
+    )
+    pairs = oracle.run(case.query, batches)
+    assert oracle.bag(case.found(spark)) == oracle.bag(pairs.rows)
+    assert grown == [80, 160, 240], "without a watermark nothing may be forgotten"
+    waiting = jobs[1].progress
+    assert waiting is not None
+    assert waiting.watermark_us is None
+
+
+def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path: Path) -> None:
+    """Places in a stream are settled by the watermark: while it stands, ROWS windows give no answers."""
+    batches = random_batches(seed=47, count=4)
+    batches[1:] = [{name: batch[name] for name in ("s1", "s2")} for batch in batches[1:]]
+    options = ", 'idle_after' = '1 millisecond'"
+    case = write_case(tmp_path, QUERIES["rows"], batches, stream_options=options)
+    _run(spark, case)
+    accepted, _ = oracle.accept(case.query, batches)
+    heard = min(max(tuple_.ts for tuple_ in accepted[name]) for name in ("s1", "s2"))
+    expected = oracle.emitted(case.query, accepted, heard - LATENESS_S * SECOND_US)
+    assert len(expected) > len(oracle.run(case.query, batches).rows)
+    assert oracle.bag(case.found(spark)) == oracle.bag(expected)
+
+
+def test_what_an_idle_stream_sends_in_the_end_is_late_or_joins_whole(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = random_batches(seed=48, count=4, keys=6)
+    late: MicroBatch = {"s1": batches[3]["s1"], "s2": batches[3]["s2"], "s3": batches[0]["s3"]}
+    batches = [*({name: batch[name] for name in ("s1", "s2")} for batch in batches[:3]), late]
+    newest: MicroBatch = {"s3": [Tuple(19 * SECOND_US, {"k": key, "v": 9}) for key in range(6)]}
+    batches.append(newest)
+    options = ", 'idle_after' = '1 millisecond'"
+    case = write_case(tmp_path, QUERIES["plain"], batches, stream_options=options)
+    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
+    accepted = {name: [t for batch in batches for t in batch.get(name, ())] for name in ("s1", "s2", "s3")}
+    accepted["s3"] = list(newest["s3"])
+    assert oracle.bag(case.found(spark)) == oracle.bag(oracle.emitted(case.query, accepted))
+    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == len(late["s3"])
+
+
+FULL_DISK = """
+set -e
+mkdir -p "$CASE/disk" "$CASE/out"
+mount -t tmpfs -o size=3m tmpfs "$CASE/disk"
+mkdir "$CASE/disk/out" "$CASE/disk/checkpoint"
+mount --bind "$CASE/disk/out" "$CASE/out"
+head -c "$FILLER" /dev/zero > "$CASE/disk/filler"
+if "$@" > "$CASE/first.txt" 2> "$CASE/said.txt"; then exit 3; fi
+rm "$CASE/disk/filler"
+cp -r "$CASE/disk" "$CASE/kept"
+"""
+
+
+def _namespace() -> list[str]:
+    """A command that may mount a small disk that nobody else sees."""
+    own = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    probe = "mount -t tmpfs tmpfs /mnt"
+    if subprocess.run([*own, "sh", "-c", probe], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let a test mount a small disk")
+    return own
+
+
+@pytest.mark.variant  # what is said of it is tested with the failures
+def test_a_full_disk_is_said_and_nothing_is_lost_once_there_is_room(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own = _namespace()
+    case = write_case(tmp_path, QUERIES["aggregate"], random_batches(seed=49, count=5))
+    checkpoint = tmp_path / "disk" / "checkpoint"
+    request = Request(str(case.file), str(checkpoint), str(tmp_path / "spark.log"))
+    done = subprocess.run(
+        [*own, "sh", "-c", FULL_DISK, "sh", *request.command],
+        cwd=ROOT,
+        env={**os.environ, "CASE": str(tmp_path), "FILLER": str(2_700_000)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "batch" in (tmp_path / "first.txt").read_text(), "it did run until the disk was full"
+    assert (tmp_path / "said.txt").read_text().startswith("the disk is full: free some space")
+    # The small disk is gone with its process; what it held goes where it was, on one with room.
+    for folder in (tmp_path / "out", tmp_path / "disk"):
+        folder.rmdir()
+    (tmp_path / "kept").rename(tmp_path / "disk")
+    (tmp_path / "disk" / "out").rename(tmp_path / "out")
+    options = RunOptions(available_now=True, flush=True)
+    Session(spark).run(case.file, checkpoint=checkpoint, options=options)
+    case.check(spark)
+
+
+def test_settings_beside_a_session_of_ones_own_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match="set them on yours"):
+        Session(spark, conf={"spark.sql.shuffle.partitions": "2"})
