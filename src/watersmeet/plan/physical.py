@@ -12,12 +12,11 @@ from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.routing.decide import decide_routing
 from watersmeet.plan.routing.rewriting import describe_ways
 from watersmeet.plan.routing.shares import Shares, plan_shares
+from watersmeet.plan.state_format import StateIdentity, identify_query
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
 from watersmeet.query.expression import quote_ref
 from watersmeet.query.shared_dataflow import SharedDataflow
-
-FINGERPRINT_FORMAT = 3  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)
@@ -47,22 +46,20 @@ class PhysicalPlan:
         return "shares" if self.pipeline is None else "pipeline"
 
     @property
+    def identity(self) -> StateIdentity:
+        """What the state of a checkpoint depends on, and which query it is of."""
+        return identify_query(
+            self.query,
+            partitions=self.partitions,
+            routing=self.routing,
+            shares=self.shares.shares,
+            pipeline=self.pipeline,
+        )
+
+    @property
     def fingerprint(self) -> str:
-        """What the state of a checkpoint depends on, as lines a person can compare."""
-        lines = [f"state format {FINGERPRINT_FORMAT}", f"shuffle partitions {self.partitions}"]
-        lines += self.query.pretty().split("\n")
-        for item in self.query.inputs:
-            read = set(self.query.columns_read(item.alias))
-            # Under a ROWS window all columns are kept: they order the tuples of one instant.
-            kept = [c.pretty() for c in item.stream.columns if c.name in read or item.window.counts_rows]
-            lines.append(f"columns of {item.alias}: {', '.join(kept)}")
-        if self.is_native:
-            lines.append("joins of Spark's own")
-        elif self.pipeline is None:
-            lines.append(f"shares {' x '.join(map(str, self.shares.shares)) or '1'}")
-        elif self.rewrites:
-            lines.append("rewritten step by step")
-        return "\n".join([*lines, *self._pipeline_lines()])
+        """The identity as a text."""
+        return self.identity.fingerprint
 
     def stages(self) -> tuple[str, ...]:
         """The stages in order, each as one line."""
