@@ -102,7 +102,6 @@ def identify_query(
         "having": query.aggregate.having.sql if query.aggregate and query.aggregate.having else None,
         "emit_every_us": query.aggregate.emit_every_us if query.aggregate else None,
     }
-    keeps_answers = query.distinct or query.aggregate is not None
     state = {
         "partitions": partitions,
         "inputs": [_input(query, item) for item in query.inputs],
@@ -110,10 +109,11 @@ def identify_query(
             {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
             for cls in query.graph.classes
         ],
-        "answers": answers if keeps_answers else None,
         "routing": _routing(routing, shares, pipeline),
     }
-    return StateIdentity(state, {"sink": query.sink, "answers": None if keeps_answers else answers})
+    if query.distinct or query.aggregate is not None:
+        return StateIdentity({**state, "answers": answers}, {"sink": query.sink})
+    return StateIdentity(state, {"sink": query.sink, "answers": answers})
 
 
 def identify_dataflow(levels: int, streams: Iterable[Stream], partitions: int) -> StateIdentity:
@@ -195,7 +195,7 @@ def describe_change(old: str, new: str) -> str:
         if stored["format"] != STATE_FORMAT:
             return describe_other_format(f"state format {stored['format']}")
         before, now = facts_of(stored), facts_of(json.loads(new))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return "the state was not written by Watersmeet, or is damaged. Start anew with another checkpoint"
     return (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
@@ -209,7 +209,8 @@ def _differences(before: Facts, now: Facts) -> Iterator[str]:
     differ = {fact for fact in (*before, *now) if before.get(fact) != now.get(fact)}
     new_or_gone = {owner for owner, _ in before} ^ {owner for owner, _ in now}
     with_other_columns = {owner for owner, about in differ if about.startswith(COLUMN)}
-    for owner, about in dict.fromkeys([*before, *now]):
+    owners = list(dict.fromkeys(owner for owner, _ in (*before, *now)))
+    for owner, about in sorted(dict.fromkeys([*before, *now]), key=lambda fact: owners.index(fact[0])):
         follows = owner in new_or_gone or (about == COLUMN_ORDER and owner in with_other_columns)
         if (owner, about) in differ and not follows:
             label = f"{about} of {owner}" if owner else about
@@ -254,7 +255,8 @@ def facts_of(identity: Mapping[str, Any]) -> Facts:
         facts |= _stream_facts(alias, item)
     classes = (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in state["classes"])
     facts["", "joins"] = _listed(classes)
-    return facts | _answer_facts(state["answers"] or query["answers"]) | _routing_facts(state["routing"])
+    answers = state["answers"] if "answers" in state else query["answers"]
+    return facts | _answer_facts(answers) | _routing_facts(state["routing"])
 
 
 def _stream_facts(owner: str, fields: Mapping[str, Any]) -> Facts:
