@@ -23,7 +23,7 @@ from watersmeet.plan.state_format import (
     name_window,
 )
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
-from watersmeet.query import UNBOUNDED, Aggregate, Column, Expr, Query, Stream, Window, range_us, tumble_us
+from watersmeet.query import UNBOUNDED, Aggregate, Column, Expr, Query, Stream, range_us, tumble_us
 from watersmeet.sql import bind_query
 
 
@@ -47,10 +47,13 @@ def test_an_identity_comes_back_from_its_fingerprint(name: str) -> None:
 
 def test_explanations_may_be_reworded(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: case.plan.fingerprint for name, case in CASES.items()}
-    for explained in (Query, Window, Expr, Column, Stream, Aggregate, PhysicalPlan):
+    names = [relation.name for relation in shared_dataflow().relations]
+    windows = {type(item.window) for case in CASES.values() for item in case.query.inputs}
+    for explained in (Query, Expr, Column, Stream, Aggregate, PhysicalPlan, *windows):
         monkeypatch.setattr(explained, "pretty", lambda self: "in other words")
     for name, case in CASES.items():
         assert StateCase(case.sql, case.routing).plan.fingerprint == before[name]
+    assert [relation.name for relation in shared_dataflow().relations] == names
 
 
 def test_what_may_change_between_two_runs_is_not_in_the_identity() -> None:
