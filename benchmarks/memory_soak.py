@@ -18,7 +18,7 @@ from pathlib import Path
 
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.query.byte_size import format_bytes, parse_bytes
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job, RunOptions
 from watersmeet.spark.metrics.progress import Progress
 
@@ -117,12 +117,12 @@ def main() -> None:
         file = Path(folder) / "soak.sql"
         file.write_text("".join(PIPELINE.format(name=name, **facts) for name in "ab") + QUERY)
         session = Session(log=Path(folder) / "spark.log")
-        jobs = session.start(file, options=RunOptions(limit=limit))
+        run = session.start(file, options=RunOptions(limit=limit))
         soak = Soak(arguments.seconds)
         try:
-            follow(jobs, soak.show, until=soak.is_over)
+            run.follow(soak.show, until=soak.is_over)
         finally:
-            session.stop(jobs)
+            run.stop()
             session.spark.stop()
     first, last = soak.peaks()
     print(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from watersmeet.cli.terminal.display import (
+from watersmeet.cli.terminal.progress_display import (
     count,
     duration,
     instant,

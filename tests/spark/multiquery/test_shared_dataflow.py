@@ -39,8 +39,8 @@ from watersmeet.query import (
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 SINKS = """

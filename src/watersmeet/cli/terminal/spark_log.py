@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from watersmeet.cli.request import Request
+from watersmeet.cli.run_request import Request
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.storage.paths import is_remote
 
