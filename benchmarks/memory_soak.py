@@ -85,12 +85,12 @@ class Soak:
             print(
                 f"{elapsed:6.0f} s  batch {progress.batch_id:4}  {progress.rows_per_s / 1000:6.1f}k rows/s  "
                 f"state {format_bytes(progress.memory_bytes):>9}  workers {format_bytes(total):>9}  "
-                f"largest {format_bytes(largest):>9}  shed {progress.total_shed:>9}  "
-                f"complete {progress.total_completeness:.1%}",
+                f"largest {format_bytes(largest):>9}  shed {progress.totals.shed:>9}  "
+                f"complete {progress.totals.completeness:.1%}",
                 flush=True,
             )
         self.last = progress
-        if self.full_at is None and progress.total_shed:
+        if self.full_at is None and progress.totals.shed:
             self.full_at = elapsed
 
     def peaks(self) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def test_an_example_gives_the_answers_that_duckdb_gives(
         assert expected > 1000
         assert database.execute("FROM expected EXCEPT ALL FROM answers").fetchall() == []
         assert database.execute("FROM answers EXCEPT ALL FROM expected").fetchall() == []
-    assert (progress.total_answers, progress.total_late) == (expected, 0)
+    assert (progress.totals.answers, progress.totals.late) == (expected, 0)
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.explain.sites import SiteAdvice, advise_sites
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
-from watersmeet.spark.session.connectors import local_path
+from watersmeet.spark.session.connectors import local_files
 from watersmeet.spark.session.failures import first_line
 from watersmeet.spark.session.packages import add_packages
 from watersmeet.spark.sources.open_stream import read_batch
@@ -98,7 +98,7 @@ def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
     for stream in query.streams:
         if stream.source is None:
             return f"stream {stream.name} has no source"
-        path = local_path(stream.source, file.parent)
+        path = local_files(stream.source, file.parent)
         if path is not None and not path.exists() and not glob.glob(str(path)):
             return f"the source of {stream.name} has no data: there is no {stream.source.option('path')}"
     from watersmeet.spark.analyze.sample import sample_inputs

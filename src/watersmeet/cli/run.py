@@ -157,14 +157,14 @@ class Run:
     def _report_end(self, run: PipelineRun) -> int:
         self._tell_event("end")
         for name, progress in sorted(run.progress.items()):
-            bad = progress.total_malformed
+            bad = progress.totals.malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
             limited = (
-                f", {count(progress.total_shed)} tuples shed, {progress.total_completeness:.1%} complete"
+                f", {count(progress.totals.shed)} tuples shed, {progress.totals.completeness:.1%} complete"
             )
             tell(
-                f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
-                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers{malformed}"
+                f"{name}: {progress.totals.batches} batches, {count(progress.totals.rows)} rows, "
+                f"{count(progress.totals.late)} late, {count(progress.totals.answers)} answers{malformed}"
                 f"{limited if progress.state_limit else ''}"
             )
         if not run.progress:

@@ -38,9 +38,9 @@ def test_three_topics_into_one_and_what_is_malformed_into_another(
     session = Session(spark)
     [job] = session.run(file, options=NOW).jobs
     assert job.progress is not None
-    assert (job.progress.total_rows, job.progress.total_late) == (3 * packets.rows, 0)
-    assert job.progress.total_batches > 2
-    assert job.progress.total_malformed == packets.bad()
+    assert (job.progress.totals.rows, job.progress.totals.late) == (3 * packets.rows, 0)
+    assert job.progress.totals.batches > 2
+    assert job.progress.totals.malformed == packets.bad()
 
     found = answers_in_topic(spark, broker, "plain-answers").cache()
     assert packets.check(as_selected(found).toArrow()) == found.select("answer_id").distinct().count()
@@ -103,7 +103,7 @@ def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
     assert not spark.streams.active
     assert spark.table("shown").count() == 4
     # The query reads the stream twice; a message is malformed once.
-    assert reported[-1].total_malformed == 1
+    assert reported[-1].totals.malformed == 1
     send("worse")
     session.run(file, options=RunOptions(available_now=True))
     found = spark.read.parquet(str(tmp_path / "bad"))
@@ -121,8 +121,8 @@ def test_the_example_as_it_stands(spark: SparkSession, broker: Broker, tmp_path:
     [job] = Session(spark).run(tmp_path / "pipeline.sql", options=NOW).jobs
     assert job.progress is not None
     answers = read_topic(spark, broker, "common")
-    assert answers.count() == job.progress.total_answers > 100
+    assert answers.count() == job.progress.totals.answers > 100
     assert answers.where("key = get_json_object(value, '$.dest')").count() == answers.count()
-    assert spark.read.json(str(tmp_path / "letters")).count() == job.progress.total_malformed > 10
-    assert job.progress.total_rows + job.progress.total_malformed == 6000
-    assert job.progress.total_late == 0
+    assert spark.read.json(str(tmp_path / "letters")).count() == job.progress.totals.malformed > 10
+    assert job.progress.totals.rows + job.progress.totals.malformed == 6000
+    assert job.progress.totals.late == 0

@@ -31,7 +31,7 @@ def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> Pipelin
 
 
 def _late(run: PipelineRun) -> int:
-    return sum(progress.total_late for progress in run.progress.values())
+    return sum(progress.totals.late for progress in run.progress.values())
 
 
 def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(

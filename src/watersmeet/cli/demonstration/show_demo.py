@@ -69,7 +69,7 @@ def _join(demo: Demo, session: Session, file: Path, console: Console, until: Cal
             display.show(progress)
 
         def is_done() -> bool:
-            return until() or bool(batches and batches[-1].total_rows >= 3 * demo.rows)
+            return until() or bool(batches and batches[-1].totals.rows >= 3 * demo.rows)
 
         run.follow(show, until=is_done)
     run.stop()
@@ -96,9 +96,9 @@ def _show_top(console: Console, outcome: Outcome) -> None:
 def _show_throughput(console: Console, outcome: Outcome) -> None:
     last = outcome.batches[-1]
     facts = Table.grid(padding=(0, 2))
-    for name, number in (("packets", last.total_rows), ("answers", last.total_answers)):
+    for name, number in (("packets", last.totals.rows), ("answers", last.totals.answers)):
         facts.add_row(name, f"{number:,}", f"{count(number / outcome.busy_s)} a second")
-    facts.add_row("late", f"{last.total_late:,}", "")
+    facts.add_row("late", f"{last.totals.late:,}", "")
     times = [batch.batch_ms for batch in outcome.batches if batch.rows]
     spread = f"{median(times):.0f} ms in the middle, {max(times)} ms at most"
     facts.add_row("batches", f"{len(times)}", spread)

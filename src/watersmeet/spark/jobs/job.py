@@ -127,8 +127,8 @@ class Job:
         if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
             waits = "tuples that wait for the watermark under ROWS windows are not shed"
             said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
-        elif newest.total_left_out:
-            many = f"{newest.total_left_out} values of DISTINCT are left out so far"
+        elif newest.totals.left_out:
+            many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
             said = f"{many}: there is no room to remember them, and they would be repeated"
         is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
         return said if is_new else ""

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from watersmeet.errors import DataError
 from watersmeet.query import Column, Connector, Stream
 from watersmeet.query.expression import quote_name
-from watersmeet.spark.session.connectors import local_path, refusals_named, resolve
+from watersmeet.spark.session.connectors import local_files, refusals_named, resolve
 
 Reader = DataFrameReader | DataStreamReader
 
@@ -83,7 +83,7 @@ class SparkFormat:
 
     def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
         stream, source = opening.stream, opening.source
-        if self.check_files is not None and (path := local_path(source, opening.base)):
+        if self.check_files is not None and (path := local_files(source, opening.base)):
             self.check_files(stream, path)
         added = {key: value for key, value in self.defaults.items() if source.option(key) is None}
 
