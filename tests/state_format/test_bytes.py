@@ -37,6 +37,7 @@ from watersmeet.kernel import (
 from watersmeet.kernel.columns.hashing import combine_hashes, hash_column
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.routing.grid import coordinate
+from watersmeet.plan.routing.routing import Pipeline, Rewrite
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeys
@@ -119,8 +120,8 @@ def test_a_shared_dataflow_keeps_relations_under_their_names() -> None:
 @pytest.mark.parametrize("name", ["pipeline", "rewriting"])
 def test_levels_of_one_query_keep_relations_and_what_is_live(name: str) -> None:
     plan = CASES[name].plan
-    assert plan.pipeline is not None
-    compare(f"bytes-{name}", _levels(plan.pipeline, {"": plan.query}))
+    assert isinstance(plan.routing, Pipeline | Rewrite)
+    compare(f"bytes-{name}", _levels(plan.routing.dataflow, {"": plan.query}))
 
 
 def test_chunks_are_cut_bundled_and_narrowed() -> None:

@@ -20,10 +20,10 @@ from watersmeet.plan.state_format import (
     describe_change,
     identify_dataflow,
     identity_from_json,
-    name_window,
 )
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import UNBOUNDED, Aggregate, Column, Expr, Query, Stream, range_us, tumble_us
+from watersmeet.query.window import name_window
 from watersmeet.sql import bind_query
 
 

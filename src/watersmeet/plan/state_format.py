@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.query import Expr, Input, Query, Stream, Window, WindowKind, format_duration
-from watersmeet.query.duration import UNITS_US
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.query import Expr, Input, Query, Stream, format_duration
 from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.query.window import window_from_json
 
 STATE_FORMAT = 4
 
@@ -85,15 +86,8 @@ def identity_from_json(fields: Mapping[str, Any]) -> StateIdentity:
     return identity
 
 
-def identify_query(
-    query: Query,
-    *,
-    partitions: int,
-    routing: str,
-    shares: Sequence[int] = (),
-    pipeline: SharedDataflow | None = None,
-) -> StateIdentity:
-    """The identity of one query; `shares` or `pipeline` say how it is routed, if by either."""
+def identify_query(query: Query, partitions: int, routing: Routing) -> StateIdentity:
+    """The identity of one query."""
     answers = {
         "distinct": query.distinct,
         "select": [[output.name, output.expr.sql] for output in query.select],
@@ -109,7 +103,7 @@ def identify_query(
             {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
             for cls in query.graph.classes
         ],
-        "routing": _routing(routing, shares, pipeline),
+        "routing": _routing(routing),
     }
     if query.distinct or query.aggregate is not None:
         return StateIdentity({**state, "answers": answers}, {"sink": query.sink})
@@ -128,20 +122,6 @@ def identify_dataflow(levels: int, streams: Iterable[Stream], partitions: int) -
     return StateIdentity({"partitions": partitions, "levels": levels, "streams": described}, {})
 
 
-def name_window(window: Window) -> str:
-    """A window inside of names that state is kept under.
-
-    >>> name_window(Window(WindowKind.RANGE, 90_000_000))
-    '[RANGE 90 S]'
-    """
-    if not window.is_bounded:
-        return f"[{window.kind.value}]"
-    if window.duration_us is None:
-        return f"[{window.kind.value} {window.size}]"
-    unit_us, unit = max((unit_us, unit) for unit, unit_us in UNITS_US.items() if window.size % unit_us == 0)
-    return f"[{window.kind.value} {window.size // unit_us} {unit.upper()}]"
-
-
 def _texts(expressions: Iterable[Expr]) -> list[str]:
     return [expr.sql for expr in expressions]
 
@@ -158,15 +138,23 @@ def _input(query: Query, item: Input) -> dict[str, Any]:
         "alias": item.alias,
         "stream": item.stream.name,
         "event_time": item.stream.event_time,
-        "window": [item.window.kind.value, item.window.size],
+        "window": item.window.to_json(),
         "filters": _texts(item.filters),
         "columns": kept,
     }
 
 
-def _routing(kind: str, shares: Sequence[int], pipeline: SharedDataflow | None) -> dict[str, Any]:
-    if pipeline is None:
-        return {"kind": kind, "shares": list(shares)} if kind == "shares" else {"kind": kind}
+def _routing(routing: Routing) -> dict[str, Any]:
+    match routing:
+        case Shares(hypercube):
+            return {"kind": routing.name, "shares": list(hypercube.shares)}
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            return {"kind": routing.name, "joins": _joins(dataflow)}
+        case Native():
+            return {"kind": routing.name}
+
+
+def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
     # How often tuples meet, and in what order they are probed, is in the plan; state does not depend on it.
     joins = {join.name: number for number, join in enumerate(pipeline.joins)}
     relations = {relation.name: relation for relation in pipeline.relations}
@@ -183,7 +171,7 @@ def _routing(kind: str, shares: Sequence[int], pipeline: SharedDataflow | None) 
                 "on": [[one.level, one.route] for one in further],  # to one of these; nothing: to all
             }
         )
-    return {"kind": kind, "joins": described}
+    return described
 
 
 def describe_change(old: str, new: str) -> str:
@@ -248,9 +236,9 @@ def facts_of(identity: Mapping[str, Any]) -> Facts:
     facts["", "sink"] = query["sink"] or "none"
     facts["", "inputs"] = _listed(item["alias"] for item in state["inputs"])
     for item in state["inputs"]:
-        alias, (kind, size) = item["alias"], item["window"]
+        alias = item["alias"]
         facts[alias, "stream"] = item["stream"]
-        facts[alias, "window"] = Window(WindowKind(kind), size).pretty().strip("[]")
+        facts[alias, "window"] = window_from_json(item["window"]).pretty().strip("[]")
         facts[alias, "filters"] = _listed(item["filters"], " AND ")
         facts |= _stream_facts(alias, item)
     classes = (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in state["classes"])

@@ -15,7 +15,7 @@ from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.state_format import describe_change
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
@@ -42,10 +42,9 @@ def partitions(spark: SparkSession) -> Iterator[str]:
 def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
     selects = [QUERIES[kind] for kind in ("plain", "distinct", "aggregate", "rows")]
     case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)
-    session = Session(spark)
-    jobs = session.start(case.file, checkpoint=case.checkpoint)
-    follow(jobs, until=lambda: all(job.progress is not None for job in jobs))
-    session.stop(jobs)  # wherever they are: with more to take, most likely within a batch
+    run = Session(spark).start(case.file, checkpoint=case.checkpoint)
+    run.follow(until=lambda: len(run.progress) == len(selects))
+    run.stop()  # wherever they are: with more to take, most likely within a batch
     arrive(case, [3])
     _run(spark, case, TO_THE_END)
     case.check(spark)
@@ -78,7 +77,7 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
     spark.conf.set(follow_up, "false")
     try:
-        unwatched = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE)[0]
+        [unwatched] = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE).jobs
         while unwatched._query is not None and unwatched._query.isActive:
             unwatched._query.awaitTermination(1)
     finally:

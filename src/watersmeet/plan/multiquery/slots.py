@@ -18,10 +18,10 @@ from functools import cached_property
 import sqlglot
 from sqlglot import TokenType
 
-from watersmeet.plan.state_format import name_window
 from watersmeet.query import Attribute, AttributeClass, ColumnRef, Expr, Input, Query
 from watersmeet.query.expression import quote_name, quote_ref
 from watersmeet.query.shared_dataflow import KeyColumn
+from watersmeet.query.window import name_window
 
 SPREAD = "__spread"  # what a stream is routed by that joins nothing and has no event time
 

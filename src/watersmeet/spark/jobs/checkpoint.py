@@ -22,14 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.shares import Shares
+from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
     StateIdentity,
     describe_change,
     describe_other_format,
     identity_from_json,
 )
-from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.storage.folder import Folder
@@ -79,14 +78,10 @@ class Checkpoint:
                 "time. Start anew with another checkpoint"
             )
         if record is None or not self._holds(BATCHES):
-            pipeline = dataflow_to_json(fresh.pipeline) if fresh.pipeline is not None else None
-            self._write(Record(fresh.identity, pipeline=pipeline))
+            self._write(_record(fresh))
             return fresh
         written = record.identity
-        resumed = replace(fresh, shares=_shares(fresh.query, fresh, written.shares))
-        resumed = replace(resumed, partitions=written.partitions)
-        if record.pipeline is not None and fresh.pipeline is not None:
-            resumed = replace(resumed, pipeline=_pipeline(record.pipeline, fresh.pipeline))
+        resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
         if resumed.fingerprint != written.fingerprint:
             raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
         return resumed
@@ -174,14 +169,28 @@ def _said(reason: OSError | str) -> str:
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
 
 
-def _pipeline(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
+def _record(plan: PhysicalPlan) -> Record:
+    """What is remembered of a plan that starts now."""
+    match plan.routing:
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            return Record(plan.identity, pipeline=dataflow_to_json(dataflow))
+        case _:
+            return Record(plan.identity)
+
+
+def _resumed(fresh: Routing, record: Record) -> Routing:
+    """The routing the query was started with, if it fits at all; otherwise its fingerprint will tell."""
+    match fresh:
+        case Shares(hypercube) if len(record.identity.shares) == len(hypercube.shares):
+            return replace(fresh, hypercube=replace(hypercube, shares=record.identity.shares))
+        case Pipeline(dataflow) | Rewrite(dataflow) if record.pipeline is not None:
+            return replace(fresh, dataflow=_dataflow(record.pipeline, dataflow))
+        case _:
+            return fresh
+
+
+def _dataflow(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
     kept = dataflow_from_json(stored)
     endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
     return replace(kept, endings=tuple(endings))
-
-
-def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:
-    """The stored shares, if they fit the query at all; otherwise its fingerprint will tell."""
-    fits = len(shares) == len(query.graph.classes)
-    return Shares(query.graph, shares, fresh.shares.bytes_per_s) if fits else fresh.shares

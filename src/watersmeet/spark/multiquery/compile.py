@@ -29,9 +29,9 @@ from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_col
 from watersmeet.spark.multiquery.ship import SharedShip
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
 from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.files import FileInput, PackFiles, number_files
 from watersmeet.spark.sources.parquet.rows import FileColumn
-from watersmeet.spark.sources.streams import event_microseconds
 
 
 @dataclass(frozen=True)
