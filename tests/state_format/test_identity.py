@@ -91,7 +91,7 @@ def _other(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
-def test_every_change_is_told(name: str) -> None:
+def test_every_change_is_described(name: str) -> None:
     fields = IDENTITIES[name].to_json()
     paths = [path for path in _leaves(fields) if path != ("format",)]
     assert len(paths) > 10
@@ -109,7 +109,7 @@ PAIR = "SELECT o.id FROM orders [RANGE 10 MINUTES] AS o, payments [RANGE 1 HOUR]
 
 
 @pytest.mark.parametrize(
-    ("written", "changed", "told"),
+    ("written", "changed", "described"),
     [
         (
             "10 MINUTES",
@@ -140,8 +140,8 @@ PAIR = "SELECT o.id FROM orders [RANGE 10 MINUTES] AS o, payments [RANGE 1 HOUR]
         ),
     ],
 )
-def test_a_change_is_told_field_by_field(written: str, changed: str, told: list[str]) -> None:
-    lines = "".join(f"  {line}\n" for line in told)
+def test_a_change_is_described_field_by_field(written: str, changed: str, described: list[str]) -> None:
+    lines = "".join(f"  {line}\n" for line in described)
     assert _change(PAIR, PAIR.replace(written, changed, 1)) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
         f"{lines}  Give the changed query a new checkpoint directory, or restore the old query."
@@ -159,7 +159,7 @@ def test_another_event_time_is_a_change() -> None:
     assert "event time of a: sent in the checkpoint, seen in the query\n" in describe_change(*fingerprints)
 
 
-def test_another_routing_is_told_without_its_details() -> None:
+def test_another_routing_is_described_without_its_details() -> None:
     said = describe_change(CASES["chain-by-shares"].plan.fingerprint, CASES["pipeline"].plan.fingerprint)
     assert "  routing: shares in the checkpoint, pipeline in the query\n" in said
     assert "level" not in said

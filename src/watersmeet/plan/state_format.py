@@ -1,22 +1,22 @@
 """The state format: what a checkpoint's state depends on, as data, and how a change of it is put into words.
 
-A checkpoint goes on only with the query that wrote it. Which query that is, its *identity* tells: canonical
-JSON, taken from the bound query and its routing and never from a text that explains them. So an explanation
-may be reworded, and old checkpoints still fit. The identity has two parts, and both must match:
+A checkpoint can be resumed only by the query that wrote it. Its *identity* says which query that was. It is
+canonical JSON, taken from the bound query and its routing, never from a text that explains them. So
+explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
 
     state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
             and columns, join classes, routing, and, for DISTINCT and aggregates, the answers kept
     query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
             conditions over several inputs
 
-State would fit a query that differs in `query` alone. It is refused all the same, since nobody could tell
-which of the two queries an answer in the sink belongs to. Left out is all that may change between two runs:
-lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
+The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
+which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
+runs: lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
 
 `STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
 narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.
-The golden files of tests/state_format fail when any of it changes. Raise the number then, unless no version
-that was released has written the number it has.
+Tests compare it with the golden files in tests/state_format and fail when any of it changes. Raise the number
+then, unless no released version has written the present one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from watersmeet.query.window import window_from_json
 STATE_FORMAT = 4
 
 COLUMN, COLUMN_ORDER = "column ", "order of columns"
-LINE = 80  # characters of a difference that is told in one line
+LINE = 80  # characters of a difference that fits on one line
 
 Facts = dict[tuple[str, str], str]  # by whose they are, nothing for the whole query's, and what about
 
@@ -155,7 +155,7 @@ def _routing(routing: Routing) -> dict[str, Any]:
 
 
 def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
-    # How often tuples meet, and in what order they are probed, is in the plan; state does not depend on it.
+    # State does not depend on how often tuples meet, nor on the order in which they are probed.
     joins = {join.name: number for number, join in enumerate(pipeline.joins)}
     relations = {relation.name: relation for relation in pipeline.relations}
     described = []
