@@ -13,10 +13,10 @@ import sys
 import time
 from dataclasses import replace
 
-from watersmeet.lab.figures.registry import run_in_processes
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import PAPER
-from watersmeet.lab.figures.rjoin.strategy import STRATEGIES
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.rjoin.strategies import STRATEGIES
+from watersmeet.lab.figures.runners import run_in_processes
 
 
 def figure_2() -> str:

@@ -18,7 +18,7 @@ from watersmeet.cli.terminal.messages import tell
 from watersmeet.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from watersmeet.lab.figures.registry import Progress, Runner
+    from watersmeet.lab.figures.runners import Progress, Runner
 
 lab_commands = typer.Typer(
     help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
@@ -53,7 +53,8 @@ def make_figure(
     ] = None,
 ) -> None:
     """Run a figure's simulations, draw it, and tell which of the paper's claims hold."""
-    from watersmeet.lab.figures.registry import run_figure, write_figure
+    from watersmeet.lab.figures.files import write_figure
+    from watersmeet.lab.figures.registry import run_figure
     from watersmeet.lab.figures.text_chart import draw_text
 
     workers = processes or os.cpu_count() or 1
@@ -90,7 +91,8 @@ def make_page(
     ] = False,
 ) -> None:
     """Put figures that were run on one page of Markdown: claims, verdicts and numbers."""
-    from watersmeet.lab.figures.figure_page import copy_pictures, figure_page, read_figures
+    from watersmeet.lab.figures.files import copy_pictures, read_figures
+    from watersmeet.lab.figures.page import figure_page
 
     if pictures and out is None:
         raise ConfigurationError("--pictures puts drawings beside the page, so it goes with --out")
@@ -117,7 +119,7 @@ def watch(
 ) -> None:
     """Step through a small ring: every message, and where queries and tuples sit."""
     from watersmeet.lab.watch.page import to_page
-    from watersmeet.lab.watch.protocols import record
+    from watersmeet.lab.watch.scenarios import record
     from watersmeet.lab.watch.text import to_text
 
     recording = record(scenario)
@@ -158,7 +160,7 @@ def _progress_bar(name: str) -> Iterator[Progress]:
 @contextmanager
 def _runner(master: str | None, processes: int, progress: Progress) -> Iterator[Runner]:
     """Where simulations run: on Spark, in several processes, or here."""
-    from watersmeet.lab.figures.registry import run_here, run_in_processes
+    from watersmeet.lab.figures.runners import run_here, run_in_processes
 
     if master is not None:
         from watersmeet.spark.jobs.sweep import run_sweep

@@ -12,9 +12,12 @@ from typer.testing import CliRunner
 from tests.paths import ROOT
 from watersmeet.cli.lab import lab_commands
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.figure_page import COLUMNS, figure_page, in_words, read_figures, thinned
-from watersmeet.lab.figures.registry import Claim, FigureResult, figure_names, write_figure
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.files import read_figures, write_figure
+from watersmeet.lab.figures.page import COLUMNS, figure_page
+from watersmeet.lab.figures.readable import readable, thinned
+from watersmeet.lab.figures.registry import figure_names
+from watersmeet.lab.figures.svg_chart import Panel, Series
 
 RESULT = FigureResult(
     figure="rjoin-2",
@@ -86,8 +89,8 @@ def test_thinning_keeps_the_ends() -> None:
     ("value", "words"),
     [(3.0, "3"), (0.12345, "0.1235"), (65432.1, "65432"), (True, "yes"), ([1, None], "1, none"), ("a", "a")],
 )
-def test_values_in_words(value: object, words: str) -> None:
-    assert in_words(value) == words
+def test_values_readable(value: object, words: str) -> None:
+    assert readable(value) == words
 
 
 @pytest.mark.parametrize(

@@ -16,22 +16,17 @@ import pyarrow.parquet
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.chart import HEIGHT, WIDTH, Panel, Series, draw
-from watersmeet.lab.figures.registry import (
-    Claim,
-    FigureResult,
-    figure,
-    figure_names,
-    run_figure,
-    run_here,
-    run_in_processes,
-    write_figure,
-)
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.files import write_figure
+from watersmeet.lab.figures.registry import figure, figure_names, run_figure
 from watersmeet.lab.figures.rjoin import panels as rjoin_panels
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import Size
+from watersmeet.lab.figures.rjoin.workload import Workload
+from watersmeet.lab.figures.runners import run_here, run_in_processes
+from watersmeet.lab.figures.svg_chart import HEIGHT, WIDTH, Panel, Series, draw
 from watersmeet.lab.figures.text_chart import draw_text
-from watersmeet.lab.overlay.chain_joins import Workload, Zipf
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.simulation import zipf_shares
 
 RJOIN = [f"rjoin-{number}" for number in range(2, 10)]
 SMALL = Experiment(nodes=50, queries=60, checkpoints=(10, 40), warm_up=20)
@@ -164,10 +159,9 @@ def test_snapshots_add_up() -> None:
 
 
 def test_zipf_probabilities_follow_the_rank() -> None:
-    zipf = Zipf(100, 0.9)
-    chances = [zipf.probability(rank) for rank in range(100)]
-    assert sum(chances) == pytest.approx(1)
-    assert chances[0] / chances[9] == pytest.approx(10**0.9)
+    shares = zipf_shares(100, 0.9)
+    assert sum(shares) == pytest.approx(1)
+    assert shares[0] / shares[9] == pytest.approx(10**0.9)
 
 
 def test_workload_queries_are_chains_of_different_relations() -> None:

@@ -14,8 +14,8 @@ from tests.paths import ROOT
 from watersmeet.cli.lab import lab_commands
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.watch.page import to_page
-from watersmeet.lab.watch.protocols import SCENARIOS, record
 from watersmeet.lab.watch.recording import Event, Holding, Recording, Step
+from watersmeet.lab.watch.scenarios import SCENARIOS, record
 from watersmeet.lab.watch.text import step_text, to_text
 
 GOLDEN = ROOT / "tests" / "lab" / "overlay" / "rjoin" / "golden" / "rjoin_figure_1.txt"

@@ -26,32 +26,17 @@ from watersmeet.lab.overlay.actions import (
     Application,
     Direct,
     DirectGroup,
-    Later,
     Message,
     MultiSend,
     Send,
     everything,
     packed,
 )
-from watersmeet.lab.overlay.chord.living import LivingRing, LookupFailed
-from watersmeet.lab.overlay.chord.stable import Ring, StableRing, arc_start, identifier
+from watersmeet.lab.overlay.chord.living_ring import LivingRing, LookupFailed
+from watersmeet.lab.overlay.chord.ring import Ring, arc_start, identifier
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.counters import Counters
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay, Simulator
-
-__all__ = [
-    "Action",
-    "Application",
-    "Counters",
-    "Delivery",
-    "Direct",
-    "DirectGroup",
-    "Later",
-    "Message",
-    "MultiSend",
-    "Overlay",
-    "Send",
-    "everything",
-]
+from watersmeet.lab.simulation import NO_DELAY, Delay, Simulator
 
 MAX_FORWARDS = 8  # how often a message may find the wrong node, in a ring not yet stable, before it is lost
 

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import Simulator
+from watersmeet.lab.simulation import SECOND_US, Simulator
 from watersmeet.plan.statistics import statistics as plan_statistics
-
-SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True)

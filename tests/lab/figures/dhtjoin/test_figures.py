@@ -9,19 +9,14 @@ from itertools import pairwise
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.dhtjoin.figures import grows
-from watersmeet.lab.figures.registry import Claim, FigureResult, run_figure
-from watersmeet.lab.overlay.dhtjoin.run import run_workload
-from watersmeet.lab.overlay.dhtjoin.sizing import Sizing, count_answers
-from watersmeet.lab.overlay.dhtjoin.traffic import TrafficTask, measure_traffic
-from watersmeet.lab.overlay.dhtjoin.workload import (
-    SECOND_US,
-    Workload,
-    query_arrivals,
-    statistics,
-    tuple_arrivals,
-    zipf_shares,
-)
+from watersmeet.lab.figures.dhtjoin.completeness import Sizing, count_answers
+from watersmeet.lab.figures.dhtjoin.extended import grows
+from watersmeet.lab.figures.dhtjoin.traffic import TrafficTask, measure_traffic
+from watersmeet.lab.figures.dhtjoin.workload import Workload, query_arrivals, statistics, tuple_arrivals
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import run_figure
+from watersmeet.lab.figures.dhtjoin.traffic import run_dhtjoin
+from watersmeet.lab.simulation import SECOND_US, zipf_shares
 from watersmeet.oracle.oracle import emitted
 from watersmeet.plan.sizing.completeness import completeness
 
@@ -87,7 +82,7 @@ class TestWorkload:
     @pytest.mark.parametrize("query_type", [1, 2])
     def test_the_answers_of_a_workload_are_the_oracles(self, query_type: int) -> None:
         workload = Workload(**{**vars(SMALL), "query_type": query_type})
-        run = run_workload(workload)
+        run = run_dhtjoin(workload)
         arrivals = list(tuple_arrivals(workload))
         for asked in query_arrivals(workload):
             seen = {

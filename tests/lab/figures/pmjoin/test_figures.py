@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from watersmeet.lab.figures.files import write_figure
 from watersmeet.lab.figures.pmjoin.attributes import QueryTask, draw_query, select_at_random
-from watersmeet.lab.figures.registry import figure_names, run_figure, write_figure
-from watersmeet.lab.wan.advice.draws import draw_arrivals
-from watersmeet.lab.wan.pmjoin.costs import CostTask, Setting, price_and_simulate
-from watersmeet.lab.wan.pmjoin.sweep import agreement_of
-from watersmeet.lab.wan.pmjoin.workload import draw_shares, draw_values
+from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting, price_and_simulate
+from watersmeet.lab.figures.pmjoin.sweep import agreement_of
+from watersmeet.lab.figures.pmjoin.workload import draw_shares, draw_values
+from watersmeet.lab.figures.registry import figure_names, run_figure
+from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.plan.sites.pmjoin.find_partition import find_partition
 from watersmeet.plan.sites.pmjoin.pmjoin import unpartitioned_plan
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.lab.figures.registry import figure_names, run_figure, to_table
-from watersmeet.lab.figures.semijoin.oneway import INTERVAL_S, LINK, STREAM
-from watersmeet.lab.wan.semijoin.experiment import OneWayTask, run_one_way
-from watersmeet.lab.wan.semijoin.queries import StreamParameters, compare, uniform_model
+from watersmeet.lab.figures.files import to_table
+from watersmeet.lab.figures.registry import figure_names, run_figure
+from watersmeet.lab.figures.semijoin.experiment import OneWayTask, run_one_way
+from watersmeet.lab.figures.semijoin.one_way import INTERVAL_S, LINK, STREAM
+from watersmeet.lab.figures.semijoin.queries import StreamParameters, compare, uniform_model
 from watersmeet.plan.sites.semijoin.cost import Method
 
 PROSE = "one or two steps, as the paper's first sentence has it"  # contradicts its own reasons

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.dissemination import (
     FANOUTS,
     Fanout,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.lab.overlay.dhtjoin.rings import ask, join, tell
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.alerts import LatenessPolicy
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import Settings
+from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork, QueryArrival, start_dhtjoin
 from watersmeet.lab.overlay.dhtjoin.operators import key_text
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun, start_dhtjoin
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival
-from watersmeet.lab.simulation.simulator import constant_delay, random_delay
+from watersmeet.lab.overlay.dhtjoin.protocol import Settings
+from watersmeet.lab.simulation import constant_delay, random_delay
 from watersmeet.oracle.oracle import bag
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Query
@@ -23,7 +22,7 @@ PATIENCE = LatenessPolicy(every_us=5, silent_us=10, answer_us=5)
 class TestFailures:
     """Section 4.2: alerts let producers rest while a stream is missing (Procedures 1 and 2)."""
 
-    def outage(self, lateness: LatenessPolicy | None, others: Sequence[Query] = ()) -> DhtJoinRun:
+    def outage(self, lateness: LatenessPolicy | None, others: Sequence[Query] = ()) -> DhtJoinNetwork:
         """x and y come all the time; z, at node 3, is down from 200 to 600. Each tuple has a partner."""
         run = start_dhtjoin(StableRing(range(8), 3), Settings(lateness=lateness), delay=constant_delay(1))
         # x and y join first: the plan must not be left to chance.
@@ -54,7 +53,7 @@ class TestFailures:
         assert bag(late) == bag(row for row in without.answers["q"] if row[0] > 650)
 
     def test_no_alert_and_no_loss_without_an_outage(self) -> None:
-        def steady(lateness: LatenessPolicy | None) -> DhtJoinRun:
+        def steady(lateness: LatenessPolicy | None) -> DhtJoinNetwork:
             run = start_dhtjoin(StableRing(range(8), 3), Settings(lateness=lateness), delay=constant_delay(1))
             ask(run, join(["x.b = y.b", "y.c = z.c"], window_us=8))
             for at_us in range(20, 300, 4):

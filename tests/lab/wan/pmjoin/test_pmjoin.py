@@ -16,12 +16,18 @@ from hypothesis import strategies as st
 from tests.plan.sites.pmjoin.models import paper_example
 from tests.strategies import ALL_WINDOWS, KEY_DOMAINS, cases
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.wan.advice.draws import draw_arrivals
+from watersmeet.lab.figures.pmjoin.example import (
+    PAPER_COSTS,
+    SCHEMES,
+    example_1,
+    plan_scheme,
+    simulate_scheme,
+)
+from watersmeet.lab.wan.arrivals import Joined, arrivals_of
+from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.lab.wan.network import Link
-from watersmeet.lab.wan.pmjoin.example import PAPER_COSTS, SCHEMES, example_1, plan_scheme, simulate_scheme
+from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork, longest_delay_us
 from watersmeet.lab.wan.pmjoin.operator import SWEEP_EVERY, MJoinOperator
-from watersmeet.lab.wan.pmjoin.pmjoin import PmjoinNetwork, longest_delay_us
-from watersmeet.lab.wan.site_tuples import Joined, arrivals_of
 from watersmeet.oracle.oracle import Answer, MicroBatch, Tuple, answers
 from watersmeet.plan.sites.plan_tree import PlanNode, PMJoin
 from watersmeet.plan.sites.pmjoin.pmjoin import OPTIMIZERS, partitioned_plan, plan_distributed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.lab.wan.semijoin.access_log import (
+from watersmeet.lab.figures.semijoin.access_log import (
     PAPER_DAYS,
     Request,
     log_feed,

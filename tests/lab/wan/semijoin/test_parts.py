@@ -9,9 +9,10 @@ import pytest
 
 from tests.lab.wan.semijoin.plans import model_of, random_plan
 from tests.plan.joins import join_graph
+from watersmeet.lab.wan.feed import Member
 from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror, positions
-from watersmeet.lab.wan.semijoin.oneway.items import Item, Key, Member
+from watersmeet.lab.wan.semijoin.oneway.items import Item, Key
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray, ValueMirror
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 from watersmeet.plan.sites.semijoin.cost import Method

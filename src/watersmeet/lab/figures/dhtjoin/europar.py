@@ -16,13 +16,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.dhtjoin.figures import grows, traffic_figure
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.figures.dhtjoin.traffic import Traffic, TrafficTask, grows, traffic_figure
+from watersmeet.lab.figures.dhtjoin.workload import Workload
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.dissemination import FANOUTS, Fanout, spread_by_gossip
-from watersmeet.lab.overlay.dhtjoin.traffic import Traffic, TrafficTask
-from watersmeet.lab.overlay.dhtjoin.workload import Workload
 
 FULL_WORKLOAD = Workload(relations=4, joins=1)
 QUICK_WORKLOAD = Workload(relations=4, joins=1, nodes=128, duration_s=60)

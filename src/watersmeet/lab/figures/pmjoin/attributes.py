@@ -20,11 +20,13 @@ from statistics import fmean
 
 import numpy as np
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.wan.pmjoin.costs import long_enough, simulate
-from watersmeet.lab.wan.pmjoin.sweep import agreement_of, rounded
-from watersmeet.lab.wan.pmjoin.workload import SiteJoin, SiteStream, draw_values, join_on
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.pmjoin.costs import long_enough, simulate
+from watersmeet.lab.figures.pmjoin.sweep import agreement_of, rounded
+from watersmeet.lab.figures.pmjoin.workload import SiteJoin, SiteStream, draw_values, join_on
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, cost_bytes_per_s
 from watersmeet.plan.sites.pmjoin.find_partition import Candidate, find_partition, select_partitions
 from watersmeet.plan.sites.pmjoin.pmjoin import Partitioner, unpartitioned_plan

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.wan.pmjoin.costs import CostTask, Setting
-from watersmeet.lab.wan.pmjoin.sweep import Grid, agreement, rounded, sweep
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting
+from watersmeet.lab.figures.pmjoin.sweep import Grid, agreement, rounded, sweep
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
 from watersmeet.plan.sites.pmjoin.pmjoin import Optimizer
 
 SIMPLE, HEURISTIC, OPTIMAL, LOCAL = "Simple", "Heuristic", "Optimal", "Local"

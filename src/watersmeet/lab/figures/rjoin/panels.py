@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, Runner
-from watersmeet.lab.overlay.chain_joins import Workload
-from watersmeet.lab.overlay.chord.stable import StableRing, identifier
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, Snapshot, run_experiment
+from watersmeet.lab.figures.figure import Claim
+from watersmeet.lab.figures.rjoin.experiment import Experiment, Snapshot, run_experiment
+from watersmeet.lab.figures.rjoin.workload import Workload
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.overlay.chord.ring import identifier
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.rjoin.indexing import Strategy
 
 EQUAL_RELATIONS = "own values, relations all as frequent"

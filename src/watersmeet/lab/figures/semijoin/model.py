@@ -14,11 +14,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.semijoin.experiment import Measured, OneWayTask, run_one_way
 from watersmeet.lab.figures.semijoin.plans import QueryTask, run_query
-from watersmeet.lab.wan.semijoin.experiment import Measured, OneWayTask, run_one_way
-from watersmeet.lab.wan.semijoin.queries import (
+from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTE_BYTES,
     ATTRIBUTES,
     RATES_PER_S,
@@ -26,6 +27,7 @@ from watersmeet.lab.wan.semijoin.queries import (
     TOPOLOGIES,
     WINDOWS_MS,
 )
+from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.plan.sites.semijoin.cost import JoinSide, Method
 from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S, PAPER_LINK
 

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.wan.semijoin.access_log import PAPER_DAYS, TUPLE_BYTES, log_feed, synthetic_log
-from watersmeet.lab.wan.semijoin.experiment import delay_bound_us, summary
-from watersmeet.lab.wan.semijoin.queries import (
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.semijoin.access_log import PAPER_DAYS, TUPLE_BYTES, log_feed, synthetic_log
+from watersmeet.lab.figures.semijoin.experiment import delay_bound_us, summary
+from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTES,
     ONE_ATTRIBUTE,
     RATES_PER_S,
@@ -34,8 +35,9 @@ from watersmeet.lab.wan.semijoin.queries import (
     random_model,
     uniform_model,
 )
+from watersmeet.lab.figures.semijoin.streams import topology_graph, window_us
+from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.lab.wan.semijoin.run import Settings, execute
-from watersmeet.lab.wan.semijoin.streams import topology_graph, window_us
 from watersmeet.plan.sites.semijoin.model import SemijoinModel, SiteStream
 from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.query import range_us

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.lab.overlay.actions import Direct
 from watersmeet.lab.overlay.dhtjoin.messages import Alert, Index, IndexTuple, Ping
 from watersmeet.lab.overlay.dhtjoin.operators import Operator, Published, Slot
-from watersmeet.lab.overlay.dhtjoin.table import QueryTable
-from watersmeet.lab.overlay.network import Direct
+from watersmeet.lab.overlay.dhtjoin.query_table import QueryTable
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LookupFailed
+from watersmeet.lab.overlay.chord.living_ring import LookupFailed
 
 Fanout = Literal["2", "m/2", "m", "m_opt"]
 FANOUTS: tuple[Fanout, ...] = get_args(Fanout)

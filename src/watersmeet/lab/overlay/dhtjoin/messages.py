@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from watersmeet.lab.overlay.dhtjoin.operators import Partial, Published
-from watersmeet.lab.overlay.dhtjoin.table import QueryEntry
+from watersmeet.lab.overlay.dhtjoin.query_table import QueryEntry
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from watersmeet.lab.overlay.dhtjoin.lane_window import Held, LaneWindow
 from watersmeet.lab.overlay.dhtjoin.operators import (
     KeyExpr,
     Operator,
@@ -27,7 +28,6 @@ from watersmeet.lab.overlay.dhtjoin.operators import (
     Slot,
     passes_filters,
 )
-from watersmeet.lab.overlay.dhtjoin.window import Held, LaneWindow
 
 MEMORY = 256  # probes after which what was observed before counts half
 

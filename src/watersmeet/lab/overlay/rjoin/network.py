@@ -15,14 +15,15 @@ from dataclasses import replace
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.stable import Ring, arc_start
-from watersmeet.lab.overlay.network import Counters, Delivery, Overlay
+from watersmeet.lab.overlay.chord.ring import Ring, arc_start
+from watersmeet.lab.overlay.counters import Counters
+from watersmeet.lab.overlay.network import Delivery, Overlay
 from watersmeet.lab.overlay.rjoin.answers import Answers
 from watersmeet.lab.overlay.rjoin.messages import Publish, Submit
+from watersmeet.lab.overlay.rjoin.protocol import RJoin
 from watersmeet.lab.overlay.rjoin.query import JoinQuery, Published
-from watersmeet.lab.overlay.rjoin.rjoin import RJoin
 from watersmeet.lab.overlay.rjoin.settings import Settings, query_transit_us, tuple_transit_us
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay
+from watersmeet.lab.simulation import NO_DELAY, Delay
 from watersmeet.query import BEGINNING, NEVER, Query, Stream
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from watersmeet.lab.overlay.chord.stable import identifier
-from watersmeet.lab.overlay.network import Action, Direct, DirectGroup, MultiSend, Send
+from watersmeet.lab.overlay.actions import Action, Direct, DirectGroup, MultiSend, Send
+from watersmeet.lab.overlay.chord.ring import identifier
 from watersmeet.lab.overlay.rjoin.indexing import ArrivalRates, Candidate, least, most
 from watersmeet.lab.overlay.rjoin.messages import AskRates, Eval, Index, Rate, Rates, TellRates
 from watersmeet.lab.overlay.rjoin.node import NodeState, Pending, Placement

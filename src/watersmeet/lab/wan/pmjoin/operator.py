@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Sequence
 
-from watersmeet.lab.wan.site_tuples import Joined
+from watersmeet.lab.wan.arrivals import Joined
 
 Order = list[tuple[int, tuple[int, ...]]]  # the inputs to probe, and the classes to look them up by
 Index = dict[tuple[Hashable, ...], deque[Joined]]

@@ -73,9 +73,6 @@ class Ledger:
         """Execution time for each second of stream: the paper's measure."""
         return self.seconds / self.measured_s
 
-    def step_seconds(self, step: int) -> float:
-        return math.fsum(entry.seconds for (number, _), entry in self.spent.items() if number == step)
-
     def against(self, plan: SemijoinPlan) -> dict[str, tuple[float, float]]:
         """For each term, over all steps: modelled and simulated seconds per second of stream.
 

@@ -24,21 +24,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import Simulator
-from watersmeet.lab.wan.network import SECOND_US, Link, Wan
+from watersmeet.lab.simulation import SECOND_US, Simulator
+from watersmeet.lab.wan.feed import Feed, Member, row_of
+from watersmeet.lab.wan.network import Link, Wan
 from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.ledger import Ledger
-from watersmeet.lab.wan.semijoin.oneway.halves import (
-    Actions,
-    Listener,
-    Output,
-    Ship,
-    Source,
-    Target,
-    Wasted,
-    Work,
-)
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Feed, Item, Member, row_of
+from watersmeet.lab.wan.semijoin.oneway.halves import Listener, Source, Target
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, ends_by_interval, items_by_interval
+from watersmeet.lab.wan.semijoin.oneway.messages import Actions, Output, Ship, Wasted, Work
 from watersmeet.lab.wan.semijoin.steps import Pace, Running, member_windows, running_steps, tree_levels
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
@@ -131,8 +124,8 @@ class _Execution:
         first, last = (min(times) // self.tau_us, max(times) // self.tau_us) if times else (0, -1)
         self.intervals = range(first, last + 1)
         self.levels = tree_levels(plan, self.windows, first)
-        self.batches = {alias: feed.by_interval(self.tau_us) for alias, feed in feeds.items()}
-        self.ending = {alias: feed.ending(self.tau_us) for alias, feed in feeds.items()}
+        self.batches = {alias: items_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
+        self.ending = {alias: ends_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.delays = plan_delays(plan, settings.delay_us or 0, self._notice_delays())
         pace = Pace(self.tau_us, first, settings.heartbeats, settings.count_only)
         self.steps = running_steps(plan, model, self.windows, self.delays, pace)

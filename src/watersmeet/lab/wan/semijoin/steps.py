@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from watersmeet.lab.wan.feed import Feed, Member
 from watersmeet.lab.wan.semijoin.delays import StepDelay
 from watersmeet.lab.wan.semijoin.oneway.at_destination import (
     FilterDestination,
@@ -21,14 +22,14 @@ from watersmeet.lab.wan.semijoin.oneway.at_source import (
     TwoStepSourceTarget,
 )
 from watersmeet.lab.wan.semijoin.oneway.halves import Join, Source, Target
-from watersmeet.lab.wan.semijoin.oneway.items import Feed, Item, Member, key_getter, shared_classes
-from watersmeet.lab.wan.semijoin.oneway.level import Level, in_order
+from watersmeet.lab.wan.semijoin.oneway.items import Item, key_getter, shared_classes
 from watersmeet.lab.wan.semijoin.oneway.simple import (
     SimpleAtDestination,
     SimpleAtSource,
     SimpleAtSourceTarget,
     SimpleToDestination,
 )
+from watersmeet.lab.wan.semijoin.tree_level import Level, in_order
 from watersmeet.plan.sites.semijoin.cost import Method
 from watersmeet.plan.sites.semijoin.filter import HASHES, filter_bits
 from watersmeet.plan.sites.semijoin.model import SemijoinModel

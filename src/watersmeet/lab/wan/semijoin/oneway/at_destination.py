@@ -14,26 +14,28 @@ from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror
 from watersmeet.lab.wan.semijoin.oneway.halves import (
-    HEARTBEAT_BYTES,
-    Actions,
-    Flips,
     Join,
     Listener,
-    Output,
-    Ship,
     Source,
-    Tuples,
-    Values,
-    Vectors,
-    Wasted,
     WindowTarget,
-    Work,
     distinct_keys,
     joined,
     probe_work,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.messages import (
+    HEARTBEAT_BYTES,
+    Actions,
+    Flips,
+    Output,
+    Ship,
+    Tuples,
+    Values,
+    Vectors,
+    Wasted,
+    Work,
+)
 from watersmeet.lab.wan.semijoin.oneway.vectors import ValueArray, ValueMirror
 from watersmeet.lab.wan.semijoin.oneway.window import Held
 from watersmeet.plan.sites.semijoin.filter import flip_bytes

@@ -18,21 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
-    END_BYTES,
-    HEARTBEAT_BYTES,
-    NUMBER_BYTES,
-    Actions,
-    Expired,
     Join,
     Listener,
-    Output,
-    Ship,
     Source,
-    Tuples,
-    Values,
-    Vectors,
     WindowTarget,
-    Work,
     distinct_keys,
     ended_of,
     joined,
@@ -40,6 +29,19 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.messages import (
+    END_BYTES,
+    HEARTBEAT_BYTES,
+    NUMBER_BYTES,
+    Actions,
+    Expired,
+    Output,
+    Ship,
+    Tuples,
+    Values,
+    Vectors,
+    Work,
+)
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 

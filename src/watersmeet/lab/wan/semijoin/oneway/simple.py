@@ -10,22 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
-    END_BYTES,
-    NUMBER_BYTES,
-    Actions,
     Join,
     Listener,
     Settled,
     Source,
     Target,
-    Tuples,
     WindowTarget,
-    Work,
     joined,
     probe_work,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
+from watersmeet.lab.wan.semijoin.oneway.messages import END_BYTES, NUMBER_BYTES, Actions, Tuples, Work
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
 
