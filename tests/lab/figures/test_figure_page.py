@@ -16,7 +16,7 @@ from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.files import read_figures, write_figure
 from watersmeet.lab.figures.page import COLUMNS, figure_page
 from watersmeet.lab.figures.readable import readable, thinned
-from watersmeet.lab.figures.registry import figure_names
+from watersmeet.lab.figures.registry import figure_titles
 from watersmeet.lab.figures.svg_chart import Panel, Series
 
 RESULT = FigureResult(
@@ -145,9 +145,9 @@ def test_pictures_are_copied_beside_the_page_and_shown(folder: Path, tmp_path: P
 def test_the_page_in_the_documentation_has_every_figure_of_the_overlay_lab() -> None:
     docs = ROOT / "docs"
     shown = [line[3:] for line in (docs / "figures.md").read_text().splitlines() if line.startswith("## ")]
-    overlay = [name for name in figure_names() if name.startswith(("dhtjoin-", "europar-", "rjoin-"))]
+    overlay = [name for name in figure_titles() if name.startswith(("dhtjoin-", "europar-", "rjoin-"))]
     assert len(overlay) == 20
-    assert set(overlay) <= set(shown) <= set(figure_names())
+    assert set(overlay) <= set(shown) <= set(figure_titles())
     assert all((docs / "figures" / f"{name}.svg").is_file() for name in shown)
 
 

@@ -18,7 +18,7 @@ import pytest
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.files import write_figure
-from watersmeet.lab.figures.registry import figure, figure_names, run_figure
+from watersmeet.lab.figures.registry import figure, figure_titles, run_figure
 from watersmeet.lab.figures.rjoin import panels as rjoin_panels
 from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import Size
@@ -44,7 +44,7 @@ def square(number: int) -> int:
 
 
 def test_the_papers_figures_are_registered() -> None:
-    assert set(RJOIN) <= set(figure_names())
+    assert set(RJOIN) <= set(figure_titles())
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
@@ -53,7 +53,7 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
 
 
 def test_two_figures_cannot_share_a_name() -> None:
-    figure_names()
+    figure_titles()
     with pytest.raises(ConfigurationError, match="two figures"):
         figure("rjoin-2", "another")(lambda quick, seed, runner: FigureResult("rjoin-2", {}, (), ()))
 
@@ -253,7 +253,7 @@ def test_a_terminal_sees_longer_bars_for_larger_values() -> None:
 
 def test_a_logarithmic_panel_gives_each_power_of_ten_the_same_length() -> None:
     series = Series("s", ["a", "b", "c", "d", "none"], [1, 10, 100, 1000, 0])
-    text = draw_text([Panel("p", "", "y", [series], "bar", log_y=True)])
+    text = draw_text([Panel("p", "", "y", [series], kind="bar", log_y=True)])
     lengths = [line.count("█") for line in text.splitlines()[1:]]
     assert text.startswith("p: y (log scale)")
     assert lengths == [10, 20, 30, 40, 0]

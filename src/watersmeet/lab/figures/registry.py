@@ -39,11 +39,6 @@ def figure_titles() -> dict[str, str]:
     return {name: _REGISTRY[name][0] for name in sorted(_REGISTRY)}
 
 
-def figure_names() -> list[str]:
-    """The names `run_figure` takes."""
-    return list(figure_titles())
-
-
 def run_figure(
     name: str, *, quick: bool = False, seed: int = 0, runner: Runner | None = None
 ) -> FigureResult:

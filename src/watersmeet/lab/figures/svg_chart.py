@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Literal
 
@@ -40,6 +40,7 @@ class Panel:
     x_label: str
     y_label: str
     series: Sequence[Series]
+    _: KW_ONLY
     kind: Literal["line", "bar"] = "line"
     log_x: bool = False
     log_y: bool = False

@@ -1,8 +1,8 @@
-"""Id movement: nodes change their place on the ring to share the load (Karger and Ruhl, SPAA 2004).
+"""Id movement: nodes change their identifiers to share the load (Karger and Ruhl, SPAA 2004).
 
 A node compares itself with another, taken at random. If it carries less than a quarter of the other's load it
-gives its own keys to its successor and takes a new place inside the other's arc, so that each of the two is
-responsible for about half of what the other carried. A single key cannot be split.
+gives its own keys to its successor and takes a new identifier inside the other's arc, so that each of the two
+is responsible for about half of what the other carried. A single key cannot be split.
 
     loads a 8 (keys x 5, y 3), b 1: b moves to just where x ends, takes x, and leaves y to a
 """
@@ -36,22 +36,22 @@ def balance_ids(overlay: Overlay, load_by_key: Mapping[str, int], seed: int, pro
             apart = not touched & {node, other, overlay.ring.successor(node)} and node != other
             if not apart or UNEVEN * loads[node] >= loads[other]:
                 continue
-            place = _halving_place(overlay, other, keys[other], loads[other])
-            if place is not None:
-                moved[node] = place
+            target = _halving_identifier(overlay, other, keys[other], loads[other])
+            if target is not None:
+                moved[node] = target
                 touched |= {node, other, overlay.ring.successor(node)}
                 break
     overlay.move_ids(moved)
     return len(moved)
 
 
-def _halving_place(overlay: Overlay, heavy: int, keys: list[tuple[int, int]], load: int) -> int | None:
+def _halving_identifier(overlay: Overlay, heavy: int, keys: list[tuple[int, int]], load: int) -> int | None:
     """The identifier of the key that splits a node's load most evenly; None if no split helps."""
     span, start = 1 << overlay.ring.bits, overlay.ring.id_of(overlay.ring.predecessor(heavy))
     ordered = sorted(keys, key=lambda entry: (entry[0] - start) % span)
-    best, place, before = load, None, 0
+    best, found, before = load, None, 0
     for identifier, weight in ordered[:-1]:
         before += weight
         if max(before, load - before) < best and identifier != overlay.ring.id_of(heavy):
-            best, place = max(before, load - before), identifier
-    return place
+            best, found = max(before, load - before), identifier
+    return found

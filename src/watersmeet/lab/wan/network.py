@@ -134,5 +134,5 @@ class Wan:
         return max((seen.largest_delay_us for seen in self.traffic.values()), default=0)
 
     def reset(self) -> None:
-        """Starts to count anew; what is on its way stays on its way."""
+        """Starts to count anew; messages under way stay under way."""
         self.traffic.clear()

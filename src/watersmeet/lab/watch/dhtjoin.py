@@ -1,4 +1,4 @@
-"""A small DHTJoin run to be watched: a type-1 query, all of whose tuples meet at the node of one value.
+"""A small DHTJoin run to watch: a type-1 query, whose tuples all meet at the node of one value.
 
 The first tuple comes before any query and stays home. Then the query goes to everyone along the dissemination
 tree, tuples go to the node of their value of `b` alone, and the third of equal values brings the answer.
@@ -58,7 +58,7 @@ def record_dhtjoin() -> Recording:
     overlay.run()
     for arrival in AFTER:
         publish(*arrival)
-    return recorder.recording("DHTJoin: a type-1 query, told to all, answered at one node", ring.nodes)
+    return recorder.recording("DHTJoin: a type-1 query, sent to all nodes, answered at one", ring.nodes)
 
 
 def dhtjoin_holdings(protocol: DhtJoin) -> Holdings:
@@ -84,10 +84,10 @@ def dhtjoin_holdings(protocol: DhtJoin) -> Holdings:
 
 
 def describe(ring: Ring, message: Any) -> str:
-    """One of DHTJoin's messages in words."""
+    """One of DHTJoin's messages as text."""
     match message:
         case Disseminate():
-            return f"{message.entry.qid}, to be told to the nodes before {ring.owner(message.limit)}"
+            return f"{message.entry.qid}, for the nodes before {ring.owner(message.limit)}"
         case IndexTuple() | IndexPartial():
             return _indexed(message)
         case Answers():

@@ -186,7 +186,7 @@ def test_rjoin_paper_section_3_rewriting() -> None:
     """A tuple (3, 5) of R turns R.A = S.A into 3 = S.A and leaves S.B = P.B as it is."""
     streams = streams_of(R="A B", S="A B", P="B C")
     query = bind_query("SELECT R.B, S.B FROM R, S, P WHERE R.A = S.A AND S.B = P.B", streams.values())
-    model = JoinQuery(1, query, 0, KeyBook(), since_us=0)
+    model = JoinQuery(1, query, owner=0, keys=KeyBook(), since_us=0)
     waiting = start(model)
     waiting.step = model.step(waiting.awaited, 0)
     rewritten = rewrite(waiting, Published(1, streams["R"], 1, (3, 5)))
@@ -202,7 +202,7 @@ def test_rjoin_paper_section_6_implied_triples_are_candidates() -> None:
     """R.A = S.B and S.B = J.C imply J.C = 3 as soon as R.A is 3."""
     streams = streams_of(R="A", S="B", J="C")
     query = bind_query("SELECT R.A FROM R, S, J WHERE R.A = S.B AND S.B = J.C", streams.values())
-    model = JoinQuery(1, query, 0, KeyBook(), since_us=0)
+    model = JoinQuery(1, query, owner=0, keys=KeyBook(), since_us=0)
     waiting = start(model)
     waiting.step = model.step(waiting.awaited, 0)
     rewritten = rewrite(waiting, Published(1, streams["R"], 1, (3,)))

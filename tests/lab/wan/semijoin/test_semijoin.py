@@ -18,7 +18,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.feed import Feed, Member, feed_of, feeds_of
 from watersmeet.lab.wan.semijoin.oneway.items import Item
 from watersmeet.lab.wan.semijoin.oneway.messages import Ship, Tuples
-from watersmeet.lab.wan.semijoin.run import SemijoinRun, Settings, _Execution, execute
+from watersmeet.lab.wan.semijoin.run import Execution, SemijoinRun, Settings, execute
 from watersmeet.lab.wan.semijoin.steps import Running
 from watersmeet.lab.wan.semijoin.tree_level import Level
 from watersmeet.oracle import oracle
@@ -97,8 +97,8 @@ def test_a_level_closes_its_intervals_in_order_when_a_later_one_is_complete_firs
     for interval in (21, 20):
         assert not level.is_complete
         level.add(interval, [one[interval - 20]])
-        level.hear(interval, "step 0")
-        level.hear(interval, "step 1")
+        level.note_received(interval, "step 0")
+        level.note_received(interval, "step 1")
     closed = []
     while level.is_complete:
         interval = level.next_interval
@@ -187,7 +187,7 @@ def plan_by(model: SemijoinModel, method: Method) -> SemijoinPlan:
     return random_plan(model, random.Random(0), "linear", [method])
 
 
-class Recorded(_Execution):
+class Recorded(Execution):
     """An execution that keeps every shipment."""
 
     def run(self) -> SemijoinRun:

@@ -32,7 +32,7 @@ LARGER = 4  # how many times larger windows and memories are in a second run, in
 SCARCE = 0.7  # memory is scarce where it holds no more of a window than this
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sizing:
     """One run: nodes, and the memory of each; None for enough."""
 
@@ -90,10 +90,10 @@ def _query(sizing: Sizing) -> Query:
 @figure("dhtjoin-completeness", "DHTJoin section 5: completeness measured, and equation (11)")
 def figure_completeness(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """Two-way and three-way joins with memory for a part of their windows, over more and more nodes."""
-    base = Sizing(1, 100, seed=seed)
+    base = Sizing(nodes=1, memory_tuples=100, seed=seed)
     nodes: tuple[int, ...] = (5, 10, 15, 20, 25, 30, 35)
     if quick:
-        base, nodes = Sizing(1, 40, tuples_per_s=100.0, windows=2, seed=seed), (5, 12, 20)
+        base, nodes = Sizing(nodes=1, memory_tuples=40, tuples_per_s=100.0, windows=2, seed=seed), (5, 12, 20)
     panels, claims = [], []
     for ways in (2, 3):
         sizing = replace(base, ways=ways)

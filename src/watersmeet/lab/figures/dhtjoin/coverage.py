@@ -24,7 +24,7 @@ BITS = 24
 HOP_US = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Churn:
     """One run: nodes that fail, queries that come, and whether gossip complements the tree."""
 

@@ -91,7 +91,7 @@ def figure_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
 
 @dataclass(frozen=True)
 class GossipTask:
-    """One dissemination from a random node: on a full ring of 2^bits nodes, or on one of random places."""
+    """A dissemination from a random node: on a full ring of 2^bits nodes, or one of random identifiers."""
 
     bits: int
     fanout: Fanout
@@ -99,7 +99,7 @@ class GossipTask:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GossipResult:
     """What a dissemination did, and the hops of the longest and the mean lookup on the same ring."""
 
@@ -119,12 +119,12 @@ def run_gossip(task: GossipTask) -> GossipResult:
     spread = spread_by_gossip(ring, rng.randrange(size), task.fanout, rng)
     lookups = [len(ring.path(rng.randrange(size), rng.randrange(1 << ring.bits))) for _ in range(500)]
     return GossipResult(
-        tuple(spread.not_reached(ring.nodes)),
-        spread.hops,
-        spread.hit_ratio(ring.nodes),
-        spread.redundant / size,
-        max(lookups),
-        sum(lookups) / len(lookups),
+        not_reached=tuple(spread.not_reached(ring.nodes)),
+        hops=spread.hops,
+        hit_ratio=spread.hit_ratio(ring.nodes),
+        redundant_per_node=spread.redundant / size,
+        longest_lookup=max(lookups),
+        mean_lookup=sum(lookups) / len(lookups),
     )
 
 

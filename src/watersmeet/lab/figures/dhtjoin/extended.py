@@ -117,8 +117,12 @@ def _partial_shares(measured: Sequence[Traffic]) -> list[float]:
 
 @figure("dhtjoin-5", "DHTJoin Figure 5: messages while a stream's source is inactive")
 def figure_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
-    """The scenario of Figure 1(b), with and without alerts; patient ones wait a window before suspending."""
-    base = Outage(0, None, tuples_per_s=40, seed=seed) if quick else Outage(0, None, seed=seed)
+    """The scenario of Figure 1(b), with and without alerts; the last mode first waits a window."""
+    base = (
+        Outage(inactive_s=0, silent_s=None, tuples_per_s=40, seed=seed)
+        if quick
+        else Outage(inactive_s=0, silent_s=None, seed=seed)
+    )
     inactive = (0, 5, 10, 15) if quick else (0, 5, 10, 15, 20, 25, 30)
     modes = {"no alerts": None, "alerts": 1.0, "alerts after a window": base.window_s}
     tasks = [replace(base, inactive_s=s, silent_s=mode) for mode in modes.values() for s in inactive]
@@ -163,7 +167,11 @@ def figure_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
 @figure("dhtjoin-6", "DHTJoin Figure 6: network coverage of queries while nodes fail")
 def figure_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """The tree alone and with gossip; each point is the mean over several rings."""
-    base = Churn(0, False, nodes=256, duration_s=200) if quick else Churn(0, False)
+    base = (
+        Churn(failures_per_s=0, with_gossip=False, nodes=256, duration_s=200)
+        if quick
+        else Churn(failures_per_s=0, with_gossip=False)
+    )
     rates = (0.0, 0.2, 0.4, 0.6) if quick else (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
     repeats = 2 if quick else 3
     tasks = [

@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass
 
 from watersmeet.lab.overlay.chord.stable_ring import StableRing
-from watersmeet.lab.overlay.dhtjoin.alerts import LatenessPolicy
+from watersmeet.lab.overlay.dhtjoin.alerts import DetectionPolicy
 from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork, QueryArrival, TupleArrival, start_dhtjoin
 from watersmeet.lab.overlay.dhtjoin.protocol import Settings
 from watersmeet.lab.simulation import SECOND_US, constant_delay, equality, join_query
@@ -26,9 +26,9 @@ SOURCES = {"x": 7, "y": 6, "z": 3}
 HOP_US = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outage:
-    """One run: how long z is down, and after how much silence its consumers let the others rest, if ever."""
+    """One run: how long z is down, and after how much silence its consumers suspend the others, if ever."""
 
     inactive_s: float
     silent_s: float | None
@@ -49,13 +49,12 @@ class OutageResult:
     """What a run cost and found; a partial result is wasted if it is in no answer."""
 
     messages: int
-    partial_results: int
     wasted: int
     answers: int
 
 
 def q2(window_s: float) -> Query:
-    """The papers' example of a type-2 query, with the ids of x and y to tell partial results apart."""
+    """The papers' example of a type-2 query, with the ids of x and y to distinguish partial results."""
     columns = tuple(Column(name, "bigint") for name in ("id", "b", "c"))
     window = range_us(round(window_s * SECOND_US))
     return join_query(
@@ -67,12 +66,12 @@ def q2(window_s: float) -> Query:
 
 def run_outage(outage: Outage) -> OutageResult:
     """Run the scenario and count."""
-    lateness = None
+    detection = None
     if outage.silent_s is not None:
-        lateness = LatenessPolicy(SECOND_US // 2, round(outage.silent_s * SECOND_US), SECOND_US // 2)
+        detection = DetectionPolicy(SECOND_US // 2, round(outage.silent_s * SECOND_US), SECOND_US // 2)
     run = start_dhtjoin(
         StableRing(range(8), 3),
-        Settings(delivery_us=4 * HOP_US, lateness=lateness),
+        Settings(delivery_us=4 * HOP_US, detection=detection),
         seed=outage.seed,
         delay=constant_delay(HOP_US),
     )
@@ -94,7 +93,7 @@ def run_outage(outage: Outage) -> OutageResult:
         if lane not in {f"{name}.{column}:bigint" for name in SOURCES for column in "bc"}
     )
     used = len(set(run.answers["q2"]))
-    return OutageResult(run.indexing_traffic, sent, sent - used, len(run.answers["q2"]))
+    return OutageResult(run.indexing_traffic, sent - used, len(run.answers["q2"]))
 
 
 def _insert_all(run: DhtJoinNetwork, outage: Outage, end_us: int) -> None:

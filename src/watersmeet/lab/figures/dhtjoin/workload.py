@@ -30,7 +30,7 @@ from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistic
 from watersmeet.query import Column, Input, Output, Query, Stream, column_expr, range_us
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """The parameters of an experiment; the defaults are the extended version's."""
 
@@ -110,7 +110,7 @@ def query_arrivals(workload: Workload) -> list[QueryArrival]:
     at_s = 0.0
     while at_s < workload.duration_s:
         qid = f"q{len(arrivals)}"
-        # Each query has a chance of its own, so that other rates or more joins leave the rest as it was.
+        # Each query has a generator of its own, so that other rates or more joins leave the rest as it was.
         query = random_query(workload, random.Random(f"{workload.seed} {qid}"))
         arrivals.append(QueryArrival(round(at_s * SECOND_US), rng.randrange(workload.nodes), qid, query))
         at_s += rng.expovariate(workload.queries_per_s)

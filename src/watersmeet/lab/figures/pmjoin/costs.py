@@ -8,7 +8,7 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -33,7 +33,7 @@ ENOUGH_PER_S = 2000.0  # tuples; a plan that ships fewer is simulated for longer
 LONGER = 50.0  # but no longer than so many times
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """A random join on one attribute, as section 4 of the paper describes them; a seed makes it one."""
 
@@ -59,11 +59,11 @@ class Setting:
         if self.fast_windows != "any":
             windows = np.sort(windows) if self.fast_windows == "large" else np.sort(windows)[::-1]
         shares = draw_values(self.likeness, self.hot_spot, self.streams, self.values, rng)
-        places = rng.integers(self.nodes, size=self.streams) if self.nodes else range(self.streams)
+        nodes = rng.integers(self.nodes, size=self.streams) if self.nodes else range(self.streams)
         return join_on_one_attribute(
             [
-                SiteStream(f"n{place}", float(rate), float(window), row)
-                for place, rate, window, row in zip(places, rates, windows, shares, strict=True)
+                SiteStream(f"n{node}", float(rate), float(window), row)
+                for node, rate, window, row in zip(nodes, rates, windows, shares, strict=True)
             ]
         )
 
@@ -73,6 +73,7 @@ class CostTask:
     """A plan to be priced, and simulated for a while if `simulated_s` is above 0."""
 
     setting: Setting
+    _: KW_ONLY
     optimizer: Optimizer = "heuristic"
     partitions: int = 1
     partitioning: str = "rate"
@@ -82,12 +83,11 @@ class CostTask:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan ships, in tuples a second, by the model and as simulated; its routing steps a second."""
+    """What a plan ships, in tuples a second, modelled and simulated, and its partition lookups a second."""
 
     modelled: float
     simulated: float | None = None
     lookups_per_s: float = 0.0
-    hand_overs_per_s: float = 0.0
 
 
 def price_and_simulate(task: CostTask) -> Cost:
@@ -101,7 +101,7 @@ def price_and_simulate(task: CostTask) -> Cost:
         return Cost(modelled)
     seconds = long_enough(task.simulated_s, modelled)
     run = simulate(join, plan, seconds, seed=task.setting.seed, prune=not task.counts_routing)
-    return Cost(modelled, run.bytes_per_s, run.lookups / run.seconds, run.hand_overs / run.seconds)
+    return Cost(modelled, run.bytes_per_s, run.lookups / run.seconds)
 
 
 def long_enough(seconds: float, modelled: float) -> float:

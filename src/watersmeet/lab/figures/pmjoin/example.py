@@ -123,7 +123,7 @@ def pmjoin_1(quick: bool, seed: int, runner: Runner) -> FigureResult:
             Series("modelled", (1, 2, 3), [cost.modelled for cost in found.values()]),
             Series("simulated", (1, 2, 3), [cost.simulated for cost in found.values()]),
         ],
-        "bar",
+        kind="bar",
         log_y=True,
     )
     return FigureResult("pmjoin-1", {"seconds": seconds, "seed": seed}, (panel,), tuple(claims))

@@ -3,10 +3,9 @@
 Ten streams on ten nodes, joined on one attribute of 1000 values. Costs are tuples a second between nodes,
 by the rate model, averaged over random workloads; the first workload of some points is simulated as well.
 
-Figure 9 shows CPU time in the paper. Here routing is counted in steps of the simulation (see `pmjoin`), as
-a figure is a function of its seed: tuples sent to another node, and lookups of a value's partition. How
-many of the one weigh as much as one of the other is for the reader to say; a claim tells the weight at
-which they break even.
+Figure 9 shows CPU time in the paper. Here routing is counted in steps of the simulation, as a figure is a function of
+its seed: tuples sent to another node, and lookups of a value's partition (wan/pmjoin/network.py). How much a
+lookup weighs against a sending is for the reader to say; a claim gives the weight at which they break even.
 """
 
 from __future__ import annotations

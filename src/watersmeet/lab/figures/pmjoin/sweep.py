@@ -50,8 +50,8 @@ def sweep(
     ]
     costs = runner(tasks, price_and_simulate)
     found = {}
-    for place, key in enumerate(points):
-        of_point = costs[place * repeats : (place + 1) * repeats]
+    for number, key in enumerate(points):
+        of_point = costs[number * repeats : (number + 1) * repeats]
         found[key] = Averaged(fmean(cost.modelled for cost in of_point), of_point[0])
     return found
 
@@ -79,7 +79,7 @@ def agreement_of(pairs: Sequence[tuple[float, float]]) -> Claim:
 
 @dataclass(frozen=True)
 class Grid:
-    """The points of a figure by panel, line and place along x."""
+    """The points of a figure by panel, line and x."""
 
     found: Mapping[tuple[str, str, int], Averaged]
     xs: Sequence[int]

@@ -63,15 +63,15 @@ class SiteJoin:
 def draw_shares(likeness: Likeness, values: int, rng: np.random.Generator) -> FloatArray:
     """A stream's share of each value, frequent ones beside one another."""
     kind = "zipf" if likeness == "similar" else rng.choice(["uniform", "normal", "zipf", "self-similar"])
-    places = np.arange(1, values + 1, dtype=np.float64)
+    ranks = np.arange(1, values + 1, dtype=np.float64)
     match kind:
         case "uniform":
             weights = np.ones(values)
         case "normal":
             deviation = values * rng.uniform(0.05, 0.25)
-            weights = np.exp(-(((places - (values + 1) / 2) / deviation) ** 2) / 2)
+            weights = np.exp(-(((ranks - (values + 1) / 2) / deviation) ** 2) / 2)
         case "zipf":
-            weights = places ** -(rng.uniform(0.1, 0.3) if likeness == "similar" else rng.uniform(0.1, 1.5))
+            weights = ranks ** -(rng.uniform(0.1, 0.3) if likeness == "similar" else rng.uniform(0.1, 1.5))
         case _:
             head = rng.uniform(0.1, 0.9)
             ends = (np.arange(values + 1) / values) ** (math.log(1 - head) / math.log(head))

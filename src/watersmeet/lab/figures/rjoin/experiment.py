@@ -20,7 +20,7 @@ from watersmeet.lab.overlay.rjoin.settings import Settings
 from watersmeet.query import NEVER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything a run depends on; two equal ones give equal results."""
 
@@ -36,7 +36,7 @@ class Experiment:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The state of a run after some tuples: totals, and the loads of the nodes from the highest down."""
 

@@ -88,7 +88,7 @@ def traffic_and_loads(
     asking = [snap.traffic.get("ric", 0) / scale for snap in snapshots]
     traffic = [Series("total", x, total), Series("asking for rates", x, asking), Series(ALONE, x, alone)]
     return (
-        Panel("(a) network traffic", x_label, "messages a node for a tuple", traffic, "bar"),
+        Panel("(a) network traffic", x_label, "messages a node for a tuple", traffic, kind="bar"),
         ranked("(b) query processing load", labels, snapshots, "processing"),
         ranked("(c) storage load", labels, snapshots, "storage"),
     )
@@ -102,7 +102,7 @@ def totals(
         Series(NAMES[name], x, [a_node(sum(getattr(snap, load)), nodes) for snap in found])
         for name, found in runs.items()
     ]
-    return Panel(title, "tuples", "load a node", series, "bar", log_y=True)
+    return Panel(title, "tuples", "load a node", series, kind="bar", log_y=True)
 
 
 def ranked(title: str, labels: Sequence[str], snapshots: Sequence[Snapshot], load: str) -> Panel:
@@ -124,7 +124,7 @@ def growth(snapshots: Sequence[Snapshot], nodes: int, measure: Callable[[Snapsho
 
 
 def judged(text: str, holds: bool, value: Any, why: str = "") -> Claim:
-    """A claim with its verdict; the reason is told where it does not hold."""
+    """A claim with its verdict; the reason is given where it does not hold."""
     return Claim(text, holds, value, "" if holds else why)
 
 
@@ -175,7 +175,7 @@ def a_node(total: float, nodes: int) -> float:
 
 
 def parameters(experiment: Experiment, **swept: Any) -> dict[str, Any]:
-    """What was run, with the swept parameter's values in its place."""
+    """What was run, with the values of the swept parameter."""
     flat = asdict(experiment)
     flat |= flat.pop("workload") | {"seed": experiment.seed}
     return flat | swept

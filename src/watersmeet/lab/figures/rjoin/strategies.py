@@ -58,7 +58,7 @@ def _traffic(title: str, x: Sequence[float], runs: Runs, measure: str, nodes: in
         Series(NAMES[name], x, [a_node(getattr(snap, measure), nodes) for snap in found])
         for name, found in runs.items()
     ]
-    return Panel(title, "tuples", "messages a node", [*lines, *more], "bar", log_y=True)
+    return Panel(title, "tuples", "messages a node", [*lines, *more], kind="bar", log_y=True)
 
 
 def _times(runs: Runs, strategy: Strategy, measure: str) -> list[float]:

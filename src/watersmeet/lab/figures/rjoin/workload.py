@@ -32,7 +32,7 @@ from watersmeet.query import (
 TICK_US = 1000  # between two tuples: the unit of the paper's time windows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """The parameters of the paper's experiments, with its defaults."""
 

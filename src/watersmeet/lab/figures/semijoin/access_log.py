@@ -15,7 +15,7 @@ import gzip
 import random
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from pathlib import Path
 
@@ -30,7 +30,7 @@ TUPLE_BYTES = 142.0
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request to the site."""
 
@@ -57,15 +57,13 @@ def read_access_log(path: str | Path) -> list[Request]:
             f"{path} is not an access log of 1998's format: {len(data)} bytes are not a whole number of"
             f" {RECORD.size}-byte records"
         )
-    return [Request(*fields) for fields in RECORD.iter_unpack(data)]
+    names = [field.name for field in fields(Request)]
+    return [Request(**dict(zip(names, record, strict=True))) for record in RECORD.iter_unpack(data)]
 
 
 def write_access_log(path: str | Path, requests: Iterable[Request]) -> None:
     """Writes requests in the logs' format; gzipped if the name ends with .gz."""
-    data = b"".join(
-        RECORD.pack(r.timestamp, r.client, r.object, r.size, r.method, r.status, r.type, r.server)
-        for r in requests
-    )
+    data = b"".join(RECORD.pack(*astuple(request)) for request in requests)
     Path(path).write_bytes(gzip.compress(data) if str(path).endswith(".gz") else data)
 
 

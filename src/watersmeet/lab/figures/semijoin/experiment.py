@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from watersmeet.lab.figures.semijoin.streams import synthetic_feeds, two_streams, window_us
 from watersmeet.lab.simulation import SECOND_US
@@ -25,7 +25,7 @@ from watersmeet.plan.sites.semijoin.plan import SemijoinPlan, SemijoinStep
 from watersmeet.plan.statistics.statistics import Link
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """A plan's execution time and traffic for each second of stream, simulated and modelled."""
 
@@ -34,7 +34,6 @@ class Measured:
     bytes_per_s: float
     modelled_bytes_per_s: float
     messages_per_s: float
-    wasted_per_s: float
     answers_per_s: float
     terms: dict[str, tuple[float, float]]  # by name: modelled, simulated
 
@@ -54,7 +53,7 @@ def measure(plan: SemijoinPlan, model: SemijoinModel, seconds: float, seed: int)
     first = math.ceil(filled_s / model.interval_s) + 1
     counted = range(first, first + max(1, round(seconds / model.interval_s)))
     feeds = synthetic_feeds(model, counted.stop * model.interval_s, random.Random(f"{seed} streams"))
-    settings = Settings(delay_bound_us(model), queueing=False, measured=counted, count_only=True)
+    settings = Settings(delay_us=delay_bound_us(model), queueing=False, measured=counted, count_only=True)
     return summary(plan, execute(plan, model, feeds, settings))
 
 
@@ -67,7 +66,6 @@ def summary(plan: SemijoinPlan, run: SemijoinRun) -> Measured:
         bytes_per_s=run.ledger.bytes / seconds,
         modelled_bytes_per_s=math.fsum(load.bytes_per_s for load in plan.links()),
         messages_per_s=run.ledger.messages / seconds,
-        wasted_per_s=run.wasted / seconds,
         answers_per_s=run.count / seconds,
         terms=run.ledger.against(plan),
     )
@@ -79,6 +77,7 @@ class OneWayTask:
 
     source: JoinSide
     target: JoinSide
+    _: KW_ONLY
     link: Link
     interval_s: float
     method: Method
@@ -118,7 +117,6 @@ def mean(measured: list[Measured]) -> Measured:
         bytes_per_s=over("bytes_per_s"),
         modelled_bytes_per_s=over("modelled_bytes_per_s"),
         messages_per_s=over("messages_per_s"),
-        wasted_per_s=over("wasted_per_s"),
         answers_per_s=over("answers_per_s"),
         terms={
             name: (pair[0], math.fsum(one.terms.get(name, (0, 0))[1] for one in measured) / count)

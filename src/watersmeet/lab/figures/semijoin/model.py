@@ -98,7 +98,9 @@ def model_figure(quick: bool, seed: int, runner: Runner) -> FigureResult:
     rng = random.Random(f"{seed} model")
     pairs = [(random_side(rng), random_side(rng)) for _ in range(joins)]
     tasks = [
-        OneWayTask(source, target, PAPER_LINK, DEFAULT_INTERVAL_S, method, seed=seed + n)
+        OneWayTask(
+            source, target, link=PAPER_LINK, interval_s=DEFAULT_INTERVAL_S, method=method, seed=seed + n
+        )
         for method in Method
         for n, (source, target) in enumerate(pairs)
     ]
@@ -130,12 +132,12 @@ def _in_order(series: Series) -> Series:
 
 
 def _error_panel(by_method: Mapping[Method, Sequence[Measured]]) -> Panel:
-    places = list(range(1, len(by_method) + 1))
+    numbers = list(range(1, len(by_method) + 1))
     found = [tracking(row) for row in by_method.values()]
     names = ", ".join(f"{n} {method.value}" for n, method in enumerate(by_method, start=1))
     lines = [
-        Series("median error", places, [one.median_error for one in found]),
-        Series("1 - correlation", places, [1 - one.correlation for one in found]),
+        Series("median error", numbers, [one.median_error for one in found]),
+        Series("1 - correlation", numbers, [1 - one.correlation for one in found]),
     ]
     return Panel("error by method", names, "share", lines, kind="bar")
 

@@ -36,7 +36,7 @@ COUNT_VECTOR = (
     "SM-D1 sends the count vector v_C in every interval, a message of its own with its latency, which the"
     " formula leaves out where no new value comes"
 )
-DEFAULT_TASK = OneWayTask(STREAM, STREAM, LINK, INTERVAL_S, Method.SP_S)
+DEFAULT_TASK = OneWayTask(STREAM, STREAM, link=LINK, interval_s=INTERVAL_S, method=Method.SP_S)
 
 Vary = Callable[[OneWayTask, float], OneWayTask]
 

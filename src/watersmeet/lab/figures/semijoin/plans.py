@@ -92,15 +92,15 @@ def table_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
         for name in TOPOLOGIES
     }
     claims = _table_claims(measured, modelled, {name: _off(row) for name, row in found.items()})
-    places = list(range(1, len(TOPOLOGIES) + 1))
+    numbers = list(range(1, len(TOPOLOGIES) + 1))
     panel = Panel(
         "mean of greedy / exhaustive",
         NAMES,
         "ratio",
         [
-            Series("simulated", places, [statistics.fmean(measured[name]) for name in TOPOLOGIES]),
-            Series("modelled", places, [statistics.fmean(modelled[name]) for name in TOPOLOGIES]),
-            Series("paper", places[: len(PAPER_MEANS)], list(PAPER_MEANS.values())),
+            Series("simulated", numbers, [statistics.fmean(measured[name]) for name in TOPOLOGIES]),
+            Series("modelled", numbers, [statistics.fmean(modelled[name]) for name in TOPOLOGIES]),
+            Series("paper", numbers[: len(PAPER_MEANS)], list(PAPER_MEANS.values())),
         ],
         kind="bar",
     )
@@ -168,15 +168,15 @@ def figure_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
     ratios = [ratio for name in PAPER_MEANS for ratio in simulated(found[name])]
     modelled = [one.modelled_ratio for name in PAPER_MEANS for one in found[name]]
     counts, expected = (Counter(round(ratio, 1) for ratio in row) for row in (ratios, modelled))
-    places = sorted({*counts, *expected})
-    above = [counts[place] for place in places if place >= 1.0]
+    tenths = sorted({*counts, *expected})
+    above = [counts[tenth] for tenth in tenths if tenth >= 1.0]
     near = sum(0.95 <= ratio < 1.15 for ratio in ratios) / len(ratios)
     below = sum(ratio < 1 for ratio in ratios)
     claims = (
         Claim(
             "the ratios are skewed to 1.0, the most frequent one",
             counts[1.0] == max(counts.values()),
-            {"at 1.0 and 1.1": round(near, 3), "counts": {str(p): counts[p] for p in places}},
+            {"at 1.0 and 1.1": round(near, 3), "counts": {str(p): counts[p] for p in tenths}},
         ),
         Claim(
             "they fall off like an exponential distribution: at each tenth fewer, up to 1.3",
@@ -192,8 +192,8 @@ def figure_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
         ),
     )
     lines = [
-        Series("simulated", places, [counts[place] for place in places]),
-        Series("modelled", places, [expected[place] for place in places]),
+        Series("simulated", tenths, [counts[tenth] for tenth in tenths]),
+        Series("modelled", tenths, [expected[tenth] for tenth in tenths]),
     ]
     panel = Panel("frequency of greedy / exhaustive", "ratio", "queries", lines, kind="bar")
     parameters = {"queries run": len(ratios), "queries modelled": len(modelled), "seed": seed}
@@ -289,7 +289,7 @@ def run_logs(task: LogTask) -> Comparison:
         )
         for stream, day in zip(model.streams, PAPER_DAYS, strict=True)
     }
-    settings = Settings(delay_bound_us(model), queueing=False, measured=counted, count_only=True)
+    settings = Settings(delay_us=delay_bound_us(model), queueing=False, measured=counted, count_only=True)
     plans = [optimize_semijoin(model, search=search) for search in ("greedy", "exhaustive")]
     runs = [summary(plan, execute(plan, model, feeds, settings)) for plan in plans]
     return Comparison(plans[0].cost, plans[1].cost, *runs)

@@ -1,7 +1,7 @@
 """The ring in which nodes join, leave and fail, and pointers are only as good as the last stabilisation.
 
 Every node has a predecessor, a list of successors and fingers, as in Chord section 4. A node that leaves or
-joins tells its neighbours, so successors stay right and only fingers age. A node that fails says nothing:
+joins notifies its neighbours, so successors stay right and only fingers age. A node that fails is silent:
 whoever points at it finds out by a message that is never answered (counted in `timeouts`) and tries its next
 best pointer, until `stabilise` has repaired the ring. As long as no node loses all its successors at once,
 rounds of stabilisation bring every pointer back to the truth, which `is_stable` checks.
@@ -52,16 +52,15 @@ class LivingRing:
         self._tables: dict[int, _Tables] = {}
         self._capacity = start.capacity
         self.timeouts = 0  # messages to nodes that were dead
-        self.maintenance = 0  # messages of joins, leaves and stabilisation
 
     @classmethod
     def of(cls, size: int, **options: int) -> LivingRing:
-        """A ring that starts whole, of nodes placed by their hash."""
+        """A ring that starts whole, each node at the hash of its key."""
         return cls(StableRing.of(size), **options)
 
     @property
     def nodes(self) -> Sequence[int]:
-        return [self._alive[place] for place in self._sorted]
+        return [self._alive[own_id] for own_id in self._sorted]
 
     @property
     def capacity(self) -> int:
@@ -141,21 +140,19 @@ class LivingRing:
         tables.predecessor = node
         if before is not None:
             self._of(before).successors = [node, *self._of(before).successors][: self._length]
-        self.maintenance += len(hops) + 3  # the lookup, its answer, and a word to both neighbours
         return node
 
     def leave(self, node: int) -> int:
-        """A node goes and tells its neighbours; says who is now responsible for what was its."""
+        """A node leaves and notifies its neighbours; returns the node now responsible for its keys."""
         after, before = self.successor(node), self.predecessor(node)
         self._remove(node)
         self._of(after).predecessor = before if before != node else None
         others = [other for other in self._of(before).successors if other != node]
         self._of(before).successors = list(dict.fromkeys([after, *others]))[: self._length]
-        self.maintenance += 2
         return after
 
     def fail(self, node: int) -> None:
-        """A node is gone without a word."""
+        """A node fails silently."""
         self._remove(node)
 
     def stabilise(self) -> None:
@@ -170,13 +167,13 @@ class LivingRing:
         """Whether every successor, predecessor and finger points where it should."""
         truth = StableRing(self._sorted, self.bits)
         names = self.nodes
-        for place, node in enumerate(names):
+        for position, node in enumerate(names):
             tables = self._of(node)
-            if tables.successors[:1] != [names[(place + 1) % len(names)]] and len(names) > 1:
+            if tables.successors[:1] != [names[(position + 1) % len(names)]] and len(names) > 1:
                 return False
-            if tables.predecessor != names[place - 1] and len(names) > 1:
+            if tables.predecessor != names[position - 1] and len(names) > 1:
                 return False
-            if any(names[truth.finger(place, k)] != tables.fingers[k] for k in range(self.bits)):
+            if any(names[truth.finger(position, k)] != tables.fingers[k] for k in range(self.bits)):
                 return False
         return True
 
@@ -202,9 +199,9 @@ class LivingRing:
         if len(self._sorted) == 1:
             raise ConfigurationError("the last node of a ring cannot go")
         self._of(node)
-        place = self._id_of[node]
-        del self._alive[place]
-        del self._sorted[bisect_left(self._sorted, place)]
+        own_id = self._id_of[node]
+        del self._alive[own_id]
+        del self._sorted[bisect_left(self._sorted, own_id)]
 
     def _answers(self, node: int) -> bool:
         if self.is_alive(node):
@@ -213,7 +210,7 @@ class LivingRing:
         return False
 
     def is_responsible(self, node: int, identifier: int, unsure: bool = True) -> bool:
-        """Whether a node is, as far as it can tell from its predecessor; `unsure` if that one is gone."""
+        """Whether a node is responsible, judged by its predecessor; `unsure` if that one is gone."""
         before = self._alive_predecessor(node)
         if before is None:
             return unsure
@@ -248,7 +245,6 @@ class LivingRing:
         tables.successors = list(dict.fromkeys(other for other in nearest if self.is_alive(other)))
         tables.successors = tables.successors[: self._length]
         self._notify(after, node)
-        self.maintenance += 3  # ask the successor, copy its list, notify it
 
     def _notify(self, node: int, candidate: int) -> None:
         tables = self._of(node)
@@ -273,6 +269,5 @@ class LivingRing:
             except LookupFailed:
                 fingers.append(self._of(node).fingers[k])
                 continue
-            self.maintenance += len(hops) + 1
             fingers.append(hops[-1] if hops else node)
         self._of(node).fingers = fingers

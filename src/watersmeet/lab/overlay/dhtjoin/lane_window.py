@@ -1,18 +1,18 @@
 """What a node keeps of one lane, and what it drops when memory is full.
 
 After Palma, Akbarinia, Pacitti and Valduriez, DHTJoin (extended version), sections 2.2 and 3.3.2: an arriving
-tuple first meets the other windows, then takes its place in its own; where there is no room, a load shedding
-policy chooses who leaves.
+tuple first probes the other windows, then enters its own; where there is no room, a load shedding policy
+chooses which tuple leaves.
 
-    random         anyone, the newcomer included
-    oldest         whoever would expire first
-    least likely   whoever can expect the fewest matches: the arrivals of its value on the lanes it joins
-                   with, times the life it has left
-    newcomer       the arriving tuple, unseen: it does not even probe. The paper's completeness (equation
-                   (11)) counts as if this were done, since it asks that all tuples of an answer be stored
+    random         any tuple, the newcomer included
+    oldest         the tuple that would expire first
+    least likely   the tuple that can expect the fewest matches: the arrivals of its value on the lanes it
+                   joins with, times its remaining lifetime
+    newcomer       the arriving tuple, which does not even probe. The paper's completeness (equation (11))
+                   assumes this, since it asks that all tuples of an answer be stored
 
-When a tuple may be forgotten is for the node to say: with message delays, one inserted before the end of its
-life may still be on its way.
+The node decides when a tuple may be forgotten: with message delays, a probe sent before the end of its
+lifetime may still be under way.
 
 Example: a window of room for two, holding ts 1 and ts 5; ts 7 arrives under `oldest`, and ts 1 leaves.
 """
@@ -32,21 +32,21 @@ Expectation = Callable[["Held"], float]  # how many matches a held tuple can exp
 
 
 class Held:
-    """Something kept: its place among the node's arrivals, its key, and until when it may still be met."""
+    """A tuple or partial result kept: its number among the node's arrivals, its key, and when it expires."""
 
-    __slots__ = ("expires_us", "item", "key", "place", "remembered", "seq")
+    __slots__ = ("cached", "expires_us", "item", "key", "position", "seq")
 
     def __init__(self, seq: int, key: Hashable, item: Published | Partial, expires_us: int) -> None:
         self.seq = seq
         self.key = key
         self.item = item
         self.expires_us = expires_us
-        self.place = -1
-        self.remembered: dict[str, Hashable] = {}
+        self.position = -1  # in the window's list; -1 when it is in none
+        self.cached: dict[str, Hashable] = {}
 
 
 def check_memory(limit: int | None, shedding: str) -> None:
-    """Refuse a memory or a policy that cannot be."""
+    """Refuse a memory or a policy that makes no sense."""
     if limit is not None and limit < 1:
         raise ConfigurationError(f"a window needs room for at least one tuple, not {limit}")
     if shedding not in get_args(Shedding):
@@ -63,7 +63,7 @@ class LaneWindow:
         self.shedding = shedding
         self.arrived: dict[Hashable, int] = {}  # how many of each key have ever come
         self.shed = 0
-        self._buckets: dict[Hashable, dict[int, Held]] = {}
+        self._by_key: dict[Hashable, dict[int, Held]] = {}
         self._by_expiry: list[tuple[int, int, Held]] = []
         self._all: list[Held] = []
 
@@ -72,19 +72,19 @@ class LaneWindow:
 
     def under(self, key: Hashable) -> Iterable[Held]:
         """Everything held under a key, in order of arrival."""
-        bucket = self._buckets.get(key)
-        return bucket.values() if bucket else ()
+        chain = self._by_key.get(key)
+        return chain.values() if chain else ()
 
     def everything(self) -> list[Held]:
         """All that is held, in order of arrival."""
         return sorted(self._all, key=lambda held: held.seq)
 
     def expire(self, horizon_us: int) -> int:
-        """Forget what has ended by an instant; returns how many that was."""
+        """Forget everything that expires by an instant; returns how many that was."""
         heap, before = self._by_expiry, len(self._all)
         while heap and heap[0][0] <= horizon_us:
             held = heapq.heappop(heap)[2]
-            if held.place >= 0:
+            if held.position >= 0:
                 self.remove(held)
         return before - len(self._all)
 
@@ -107,9 +107,9 @@ class LaneWindow:
 
     def insert(self, held: Held) -> None:
         """Keep an arrival; `make_room` afterwards brings the window back to its limit."""
-        held.place = len(self._all)
+        held.position = len(self._all)
         self._all.append(held)
-        self._buckets.setdefault(held.key, {})[held.seq] = held
+        self._by_key.setdefault(held.key, {})[held.seq] = held
         heapq.heappush(self._by_expiry, (held.expires_us, held.seq, held))
         self.arrived[held.key] = self.arrived.get(held.key, 0) + 1
 
@@ -123,7 +123,7 @@ class LaneWindow:
 
     def _victim(self, now_us: int, expectation: Expectation, rng: random.Random) -> Held:
         if self.shedding == "oldest":
-            while self._by_expiry[0][2].place < 0:
+            while self._by_expiry[0][2].position < 0:
                 heapq.heappop(self._by_expiry)
             return self._by_expiry[0][2]
         if self.shedding == "least likely":
@@ -141,10 +141,10 @@ class LaneWindow:
         """Forget one thing held."""
         last = self._all.pop()
         if last is not held:
-            self._all[held.place] = last
-            last.place = held.place
-        held.place = -1
-        bucket = self._buckets[held.key]
-        del bucket[held.seq]
-        if not bucket:
-            del self._buckets[held.key]
+            self._all[held.position] = last
+            last.position = held.position
+        held.position = -1
+        chain = self._by_key[held.key]
+        del chain[held.seq]
+        if not chain:
+            del self._by_key[held.key]

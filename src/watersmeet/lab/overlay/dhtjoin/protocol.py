@@ -12,16 +12,16 @@ A tuple that enters at a node the query has not reached yet is not indexed for i
 not storing everything. A message about a query that overtakes the query itself waits for it.
 
 Where we differ: local filters are checked before indexing, so a tuple no query can use stays home; operators
-and lanes are shared between queries (dhtjoin_operators.py); what one arrival sends on is routed as one group,
-as RJoin does, and results for the same value are one message; the key is the hash of the value, as in section
+and lanes are shared between queries (operators.py); the results of one arrival are routed as one group, as
+RJoin does, and results for the same value are one message; the key is the hash of the value, as in section
 3.2 of the extended version (Euro-Par puts the stream's name in front, and then tuples of different streams
 would not meet).
 
 Example: X.b = Y.b and Y.c = Z.c. x(b=1) and y(b=1, c=2) meet at the node of 1; xy goes to the node of 2 and
 meets z(c=2); the answer goes to whoever asked.
 
-The files: dhtjoin_operators (plans as operators), dhtjoin_table (query tables), dhtjoin_window (memory),
-dhtjoin_mjoin (probing), dhtjoin_alerts (failures), dhtjoin_messages, dissemination (trees and gossip).
+The other files: operators (plans as operators), query_table, lane_window (memory), mjoin (probing), alerts
+(failures), messages, dissemination (trees and gossip), network (all of it on an overlay).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.overlay.actions import Action, Direct, Later, MultiSend
 from watersmeet.lab.overlay.counters import Counters
-from watersmeet.lab.overlay.dhtjoin.alerts import LatenessPolicy, Watch
+from watersmeet.lab.overlay.dhtjoin.alerts import DetectionPolicy, FailureDetector
 from watersmeet.lab.overlay.dhtjoin.dissemination import Links, gossip_choice, local_list, tree_shares
 from watersmeet.lab.overlay.dhtjoin.lane_window import Held, LaneWindow, Shedding, check_memory
 from watersmeet.lab.overlay.dhtjoin.messages import (
@@ -66,7 +66,7 @@ class Settings:
     memory_tuples: int | None = None  # m(S_i): room for tuples of one lane at one node
     shedding: Shedding = "random"
     gossip_every_us: int | None = None  # complements the tree by periodic gossip
-    lateness: LatenessPolicy | None = None  # finds failed sources and lets their consumers rest
+    detection: DetectionPolicy | None = None  # finds failed sources and suspends their consumers
 
     def __post_init__(self) -> None:
         check_memory(self.memory_tuples, self.shedding)
@@ -79,17 +79,18 @@ class Node:
     """What one node keeps."""
 
     number: int
+    _: KW_ONLY
     table: QueryTable = field(default_factory=QueryTable)
     windows: dict[str, LaneWindow] = field(default_factory=dict)
     joins: dict[str, MJoin] = field(default_factory=dict)
     waiting: dict[str, list[Index]] = field(default_factory=dict)  # arrived before their query did
-    chosen: dict[str, set[int]] = field(default_factory=dict)  # by query: whom gossip need not tell
+    chosen: dict[str, set[int]] = field(default_factory=dict)  # by query: nodes gossip can leave out
     stopped: set[str] = field(default_factory=set)  # streams whose source here is down
-    watch: Watch = field(init=False)
+    detector: FailureDetector = field(init=False)
     ticking: bool = False
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.number)
+        self.detector = FailureDetector(self.number)
 
 
 class DhtJoin:
@@ -147,7 +148,7 @@ class DhtJoin:
     def _on_query(
         self, node: Node, message: Disseminate, now_us: int, rng: random.Random
     ) -> Iterable[Action]:
-        # A node that gossip told first still answers for its arc.
+        # A node that gossip reached first still covers its arc.
         actions = self._learn(node, message.entry, {message.sender}, now_us, rng)
         fingers = [(finger, self.links.id_of(finger)) for finger in self.links.fingers(node.number)]
         for share in tree_shares(self.links.id_of(node.number), message.limit, fingers, self.links.bits):
@@ -161,7 +162,7 @@ class DhtJoin:
     def _learn(
         self, node: Node, entry: QueryEntry, chosen: set[int], now_us: int, rng: random.Random
     ) -> list[Action]:
-        """Take a query in, once, and catch up with what came before it; note who need not be told of it."""
+        """Take a query in, once, and catch up on earlier arrivals; note the nodes gossip can leave out."""
         node.chosen.setdefault(entry.qid, {node.number}).update(chosen)
         if entry.qid in node.table.entries:
             return []
@@ -195,8 +196,8 @@ class DhtJoin:
             return []
         chosen.add(target)
         entry = node.table.entries[message.qid]
-        told = Gossip(entry, frozenset(chosen), node.number)
-        return [Direct(told, target), Later(message, self.settings.gossip_every_us)]
+        gossip = Gossip(entry, frozenset(chosen), node.number)
+        return [Direct(gossip, target), Later(message, self.settings.gossip_every_us)]
 
     def _on_index(self, node: Node, message: Index, now_us: int, rng: random.Random) -> Iterable[Action]:
         readers = node.table.readers(message.lane)
@@ -205,11 +206,11 @@ class DhtJoin:
             return []
         self.counters.processing[node.number] += 1
         actions: list[Action] = []
-        if self.settings.lateness:
-            actions += node.watch.hear(message, node.table, now_us)
+        if self.settings.detection:
+            actions += node.detector.note_arrival(message, node.table, now_us)
             if not node.ticking:
                 node.ticking = True
-                actions.append(Later(Tick(), self.settings.lateness.every_us))
+                actions.append(Later(Tick(), self.settings.detection.every_us))
         horizon = now_us - self.settings.delivery_us * node.table.depth
         for lane in {slot.lane for operator, _ in readers for slot in operator.slots}:
             if lane in node.windows:
@@ -220,10 +221,10 @@ class DhtJoin:
             if window.refuses(message.key):
                 continue
             held = self._hold(node, window, message, item)
-            for operator, place in readers:
+            for operator, slot in readers:
                 start_us = node.table.start_us(operator)
                 if start_us is not None:
-                    results = self._join(node, operator).arrive(place, held, node.windows, start_us)
+                    results = self._join(node, operator).arrive(slot, held, node.windows, start_us)
                     found.setdefault(operator.name, (operator, []))[1].extend(results)
             shed = window.make_room(now_us, lambda other: _expected(node, message.lane, other), rng)
             self.counters.keep(node.number, -shed)
@@ -285,15 +286,15 @@ class DhtJoin:
         return [] if message.stream in node.stopped else [Direct(Pong(message.stream), message.sender)]
 
     def _on_pong(self, node: Node, message: Pong, now_us: int, rng: random.Random) -> Iterable[Action]:
-        return node.watch.hear_of(message.stream, node.table, now_us)
+        return node.detector.note_alive(message.stream, node.table, now_us)
 
     def _test(self, node: Node, message: Tick, now_us: int, rng: random.Random) -> Iterable[Action]:
-        assert self.settings.lateness
-        again = Later(message, self.settings.lateness.every_us)
-        return [*node.watch.test(self.settings.lateness, node.table, now_us), again]
+        assert self.settings.detection
+        again = Later(message, self.settings.detection.every_us)
+        return [*node.detector.test(self.settings.detection, node.table, now_us), again]
 
     def _on_alert(self, node: Node, message: Alert, now_us: int, rng: random.Random) -> Iterable[Action]:
-        return node.watch.handle(message, node.table)
+        return node.detector.handle(message, node.table)
 
     def _window(self, node: Node, lane: str) -> LaneWindow:
         window = node.windows.get(lane)
@@ -347,13 +348,13 @@ class DhtJoin:
 
 
 def _expected(node: Node, lane: str, held: Held) -> float:
-    """How many combinations something held can hope for: its value's arrivals on the lanes it joins with."""
-    hope = 0.0
-    for operator, place in node.table.readers(lane):
+    """How many combinations a held tuple can expect: its value's arrivals on the lanes it joins with."""
+    expected = 0.0
+    for operator, own_slot in node.table.readers(lane):
         partners = 1.0
         for other, slot in enumerate(operator.slots):
-            if other != place:
+            if other != own_slot:
                 window = node.windows.get(slot.lane)
                 partners *= window.arrived.get(held.key, 0) if window else 0
-        hope += partners
-    return hope
+        expected += partners
+    return expected

@@ -1,10 +1,10 @@
-"""A node's query table: which queries it has heard of, and what they want of it.
+"""A node's query table: which queries it knows, and what they want of it.
 
 After Palma, Akbarinia, Pacitti and Valduriez, DHTJoin (extended version), sections 3.1 and 3.2. The table
 answers three questions: by which attributes must a new tuple of a stream be indexed (none, where no query
 joins on any), which operators read what arrives on a lane, and who wants an operator's results, sent on under
-which attribute or answered to whom. A query that was told to suspend a producer (section 4.2) wants nothing
-of it.
+which attribute or answered to whom. A query that has suspended a producer (section 4.2) wants nothing of
+it.
 
 Example: with X.b = Y.b known, a tuple of X is indexed by b alone; once X.c = Z.c arrives, by b and by c.
 """
@@ -82,8 +82,8 @@ class QueryTable:
             self.depth = max(self.depth, len(entry.root.operators))
             if operator.name not in self._operators:
                 self._operators[operator.name] = operator
-                for place, slot in enumerate(operator.slots):
-                    self._readers.setdefault(slot.lane, []).append((operator, place))
+                for number, slot in enumerate(operator.slots):
+                    self._readers.setdefault(slot.lane, []).append((operator, number))
             if operator is entry.root:
                 self._results.setdefault(operator.name, []).append(Want(entry, None))
                 new.append(Outlet(operator, None))
@@ -161,7 +161,7 @@ class QueryTable:
         return min(starts, default=None)
 
     def is_suspended(self, qid: str, producer: str) -> bool:
-        """Whether a query was told to do without a producer: a lane of a stream, or an operator."""
+        """Whether a query has suspended a producer: a lane of a stream, or an operator."""
         return bool(self._suspended) and bool(self._suspended.get((qid, producer)))
 
     def suspend(self, qid: str, producer: str, missing: str) -> None:

@@ -28,7 +28,7 @@ from watersmeet.query import BEGINNING, NEVER, Query, Stream
 
 
 class RJoinNetwork:
-    """A ring whose nodes run RJoin. Queries and tuples enter at random nodes unless told where."""
+    """A ring whose nodes run RJoin. Queries and tuples enter at random nodes unless a node is given."""
 
     def __init__(
         self,
@@ -79,7 +79,9 @@ class RJoinNetwork:
         since_us, until_us = (BEGINNING, at_us) if one_time else (at_us, NEVER)
         owner = self._some_node() if node is None else node
         self._queries += 1
-        prepared = JoinQuery(self._queries, query, owner, self.rjoin.keys, since_us, until_us)
+        prepared = JoinQuery(
+            self._queries, query, owner=owner, keys=self.rjoin.keys, since_us=since_us, until_us=until_us
+        )
         self._enter(at_us, owner, Submit(prepared))
         return self._queries
 

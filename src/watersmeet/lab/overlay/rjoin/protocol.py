@@ -13,7 +13,7 @@ Where we differ:
 - The proof of Theorem 1 lets a rewritten query wait at the attribute level with the same Delta. It may come
   there long after tuples it needs have left the ALTT; so `pairs_for_rewritten` requires Delta = infinity.
 - DISTINCT: refusing a projection twice at a node does not stop two rewritten queries from giving the same
-  answer; the asking node removes what is left, by the answers' lives.
+  answer; the asking node removes what is left, by the answers' lifetimes.
 - Tuple windows: only a node that sees a whole relation can count it, so each tuple also goes to the node of
   its relation's name, where combinations are checked once all tuples of their time have arrived.
 
@@ -40,8 +40,8 @@ from watersmeet.lab.overlay.rjoin.messages import (
     Index,
     NewTuple,
     Publish,
+    ReportRates,
     Submit,
-    TellRates,
     Verify,
 )
 from watersmeet.lab.overlay.rjoin.node import Census, NodeState, Placement, is_expired
@@ -71,7 +71,7 @@ class RJoin:
             Eval: self._on_eval,
             Index: self._on_eval,
             AskRates: self._on_ask,
-            TellRates: self._on_tell,
+            ReportRates: self._on_report,
             Answer: self._on_answer,
             Submit: self._on_submit,
             Publish: self._on_publish,
@@ -117,14 +117,14 @@ class RJoin:
         rewritten: list[Rewriting] = []
         waiting = state.waiting.get(key)
         if waiting:
-            over = False
+            any_expired = False
             for query in waiting:
                 new = rewrite(query, tuple_)
                 if new is None:
-                    over = over or is_expired(query, now_us, self.settings.transit_us)
+                    any_expired = any_expired or is_expired(query, now_us, self.settings.transit_us)
                 elif not query.query.distinct or query.parent is None or is_new(query, new):
                     rewritten.append(new)
-            if over:
+            if any_expired:
                 self.counters.keep(node, -state.drop_expired(key, now_us, self.settings.transit_us))
         if message.at_value_level:
             state.tuples.setdefault(key, []).append(tuple_)
@@ -196,8 +196,10 @@ class RJoin:
     def _on_ask(self, node: int, message: AskRates, now_us: int, rng: random.Random) -> Iterable[Action]:
         return self._placer.on_ask(node, self.state(node), message, now_us)
 
-    def _on_tell(self, node: int, message: TellRates, now_us: int, rng: random.Random) -> Iterable[Action]:
-        return self._placer.on_tell(node, self.state(node), message, now_us, rng)
+    def _on_report(
+        self, node: int, message: ReportRates, now_us: int, rng: random.Random
+    ) -> Iterable[Action]:
+        return self._placer.on_report(node, self.state(node), message, now_us, rng)
 
     def _answer(self, query: Rewriting) -> list[Action]:
         """A complete query as an answer, by way of the relations that its tuple windows count."""
@@ -210,11 +212,18 @@ class RJoin:
             return []
         if model.counted:
             first = model.streams[model.counted[0]]
-            return [Send(Verify(model, members, query.t, query.end, row, model.counted), first)]
+            return [
+                Send(
+                    Verify(
+                        query=model, members=members, t=query.t, end=query.end, row=row, left=model.counted
+                    ),
+                    first,
+                )
+            ]
         return [Direct(Answer(model, row, query.t, query.end), model.owner)]
 
     def _on_count(self, node: int, message: Count, now_us: int, rng: random.Random) -> Iterable[Action]:
-        """The node of a relation's name takes note of a tuple's place."""
+        """The node of a relation's name takes note of a tuple's position."""
         self.state(node).census.setdefault(message.tuple_.stream.name, Census()).add(message.tuple_)
         self.counters.keep(node)
         return ()
@@ -229,7 +238,14 @@ class RJoin:
         if not census.is_inside(message.members[input_], query.windows[input_], query.since_us, message.t):
             return ()
         if left:
-            onward = Verify(query, message.members, message.t, message.end, message.row, tuple(left))
+            onward = Verify(
+                query=query,
+                members=message.members,
+                t=message.t,
+                end=message.end,
+                row=message.row,
+                left=tuple(left),
+            )
             return (Send(onward, query.streams[left[0]]),)
         return (Direct(Answer(query, message.row, message.t, message.end), query.owner),)
 
@@ -238,7 +254,7 @@ class RJoin:
         return ()
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:
-        """Keys move to another node with all that is kept under them; who leaves passes on errands too."""
+        """Keys move to another node with all kept under them; a node that leaves passes on its requests too."""
         if node not in self._states:
             return 0
         giver, taker = self._states[node], self.state(to)

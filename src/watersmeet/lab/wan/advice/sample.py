@@ -32,7 +32,7 @@ SampledTuple = tuple[int, Values | None]
 
 @dataclass(frozen=True)
 class SiteSample:
-    """The tuples of every input, in FROM order, and where they are from, in words."""
+    """The tuples of every input, in FROM order, and a text that says where they are from."""
 
     inputs: tuple[Sequence[SampledTuple], ...]
     origin: str

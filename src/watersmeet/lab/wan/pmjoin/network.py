@@ -10,8 +10,8 @@ Guarantees: the answers are the oracle's, each once, whatever the plan and whate
 bound. `traffic` is what crossed each link, nothing estimated; the modelled costs are in the plan.
 
 Readings taken: a tuple travels alone, in a message as large as the plan says such tuples are, without
-framing, as the paper counts. The routing cost, CPU time in the paper, is counted in steps: a lookup for
-each tuple that needs its partition, and a hand-over for each tuple given to an operator, local or far.
+framing, as the paper counts. The routing cost, CPU time in the paper, is counted in lookups: one for each
+tuple that needs its partition.
 
 Where answers are not wanted, the last operators neither keep nor probe anything: their work crosses no
 link.
@@ -45,9 +45,7 @@ class PmjoinRun:
 
     seconds: float
     traffic: Mapping[tuple[str, str], Traffic]
-    bytes_by_second: tuple[float, ...]
     lookups: int
-    hand_overs: int
     late: int  # what arrived after the delay bound and was refused
     largest_delay_us: int
     answers: tuple[Joined, ...]
@@ -55,27 +53,6 @@ class PmjoinRun:
     @property
     def bytes_per_s(self) -> float:
         return sum(seen.bytes for seen in self.traffic.values()) / self.seconds
-
-
-class _Meter:
-    """Bytes of a WAN, second by second from an instant on."""
-
-    def __init__(self, wan: Wan, start_us: int) -> None:
-        self.by_second: list[float] = []
-        self.next_us = start_us
-        self.is_running = False
-        self._wan = wan
-        self._seen = 0.0
-
-    def start(self) -> None:
-        self.is_running = True
-        self.next_us += SECOND_US
-
-    def read(self) -> None:
-        total = self._wan.total_bytes
-        self.by_second.append(total - self._seen)
-        self._seen = total
-        self.next_us += SECOND_US
 
 
 class PmjoinNetwork:
@@ -104,7 +81,6 @@ class PmjoinNetwork:
         sites = [*(entry.site for entry in self._entries), *(placed.join.site for placed in self.operators)]
         self.wan = Wan(self.simulator, sites, links, random.Random(f"wan {seed}"))
         self.lookups = 0
-        self.hand_overs = 0
         self._answers: list[Joined] = []
 
     def decides_by(self, input_: int) -> int | None:
@@ -130,42 +106,37 @@ class PmjoinNetwork:
     ) -> PmjoinRun:
         """Feeds arrivals, in order of time, and counts from an instant up to the last one or `until_us`."""
         start = self.simulator.now_us if measure_from_us is None else measure_from_us
-        meter, last = _Meter(self.wan, start), start
+        last, is_counting = start, False
         for arrival in arrivals:
-            if arrival.at_us >= meter.next_us:
-                self._measure(meter, arrival.at_us)
+            if arrival.at_us >= start and not is_counting:
+                is_counting = True
+                self._count_from(start)
             self.simulator.run(arrival.at_us)
             entry = self._entries[arrival.input]
             self._send_on(entry.route, arrival.tuple_, entry.site, entry.tuple_bytes)
             last = arrival.at_us
         end = last + 1 if until_us is None else until_us
-        self._measure(meter, end)
+        if not is_counting:
+            self._count_from(start)
         self.simulator.run(max(end - 1, self.simulator.now_us))
         measured = {way: replace(seen) for way, seen in self.wan.traffic.items()}
-        lookups, hand_overs = self.lookups, self.hand_overs
+        lookups = self.lookups
         self.simulator.run()  # what is on its way still makes answers, but its bytes are of a later time
         return PmjoinRun(
             seconds=max(end - start, 1) / SECOND_US,
             traffic=measured,
-            bytes_by_second=tuple(meter.by_second),
             lookups=lookups,
-            hand_overs=hand_overs,
             late=sum(placed.join.late for placed in self.operators),
             largest_delay_us=max((seen.largest_delay_us for seen in measured.values()), default=0),
             answers=tuple(self._answers),
         )
 
-    def _measure(self, meter: _Meter, at_us: int) -> None:
-        """Reads the meter at every whole second of the measured time before an instant."""
-        while meter.next_us <= at_us:
-            if meter.next_us > self.simulator.now_us:
-                self.simulator.run(meter.next_us - 1)
-            if meter.is_running:
-                meter.read()
-            else:
-                self.wan.reset()
-                self.lookups = self.hand_overs = 0
-                meter.start()
+    def _count_from(self, start_us: int) -> None:
+        """Runs up to an instant and starts to count there."""
+        if start_us > self.simulator.now_us:
+            self.simulator.run(start_us - 1)
+        self.wan.reset()
+        self.lookups = 0
 
     def _port(self, route: Port | Split, tuple_: Joined) -> Port:
         if isinstance(route, Port):
@@ -190,7 +161,6 @@ class PmjoinNetwork:
             self.wan.send(site, target, size_bytes, self._deliver, port, tuple_)
 
     def _deliver(self, port: Port, tuple_: Joined) -> None:
-        self.hand_overs += 1
         placed = port.operator
         if placed.silent:
             return

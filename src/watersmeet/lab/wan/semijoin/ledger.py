@@ -52,7 +52,7 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """Execution time, all told."""
+        """Execution time, all steps together."""
         return math.fsum(entry.seconds for entry in self.spent.values())
 
     @property

@@ -47,7 +47,7 @@ HALVES: Mapping[Method, tuple[type[Source], type[Target]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Running:
     """A step with its halves; `feeds` is the step, or the tree's level, that takes its output."""
 
@@ -115,7 +115,18 @@ def running_steps(
         order = model.graph.aliases if is_last else (*below.source, *below.target)
         feeds = None if is_last else level if tree else number + 1
         starts = tree or len(step.source) == 1
-        steps.append(Running(number, step, source(join), target(join), starts, level, feeds, order))
+        steps.append(
+            Running(
+                number=number,
+                plan=step,
+                source=source(join),
+                target=target(join),
+                starts=starts,
+                level=level,
+                feeds=feeds,
+                order=order,
+            )
+        )
     return steps
 
 

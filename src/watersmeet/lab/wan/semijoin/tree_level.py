@@ -1,9 +1,9 @@
 """A level of a join tree: the results of its two one-way joins, made one stream for the level above.
 
 After Tran and Lee (2010), section 4.2. The results of an interval are those whose latest tuple came in it;
-both directions leave them at one site, the level's home, which numbers them. A result lives from its latest
-tuple until the first of its members ends. Under windows of rows ends become known later: the members' home
-sites send word of them to the level's home, once an interval.
+both directions leave them at one site, the level's home, which numbers them. A result is valid from its
+latest tuple until the first of its members ends. Under ROWS windows ends become known later: the members'
+home sites send notice of them to the level's home, once an interval.
 
 Intervals close in order, as a stream's do. By the clock they do so by themselves; with heartbeats an interval
 may be complete before an earlier one, whose batch waits for tuples it asked for, and then it waits too: a
@@ -13,7 +13,7 @@ join that has seen an interval takes all earlier ones for seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.lab.wan.feed import Member
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
@@ -23,18 +23,19 @@ from watersmeet.query import NEVER
 
 @dataclass
 class Level:
-    """Joined inputs at their home site, and which of them are under windows of rows."""
+    """Joined inputs at their home site, and which of them are under ROWS windows."""
 
     order: tuple[str, ...]  # of an item's members
     site: str
     open_members: tuple[int, ...]  # positions in `order` whose ends become known later
     next_interval: int  # the first that is still open
+    _: KW_ONLY
     _arrived: dict[int, list[Item]] = field(default_factory=dict)
     _count: int = 0
     _ends: dict[tuple[int, int], int] = field(default_factory=dict)
     _awaiting: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    _news: list[Ended] = field(default_factory=list)
-    _heard: dict[int, set[str]] = field(default_factory=dict)
+    _new_ends: list[Ended] = field(default_factory=list)
+    _received: dict[int, set[str]] = field(default_factory=dict)
 
     def add(self, interval: int, items: Sequence[Item]) -> None:
         """Results of one direction, members in this level's order."""
@@ -44,32 +45,32 @@ class Level:
         """Tuples of one member that ended."""
         for position, end in ended:
             self._ends[member, position] = end
-            self._news += [(number, end) for number in self._awaiting.pop((member, position), ())]
+            self._new_ends += [(number, end) for number in self._awaiting.pop((member, position), ())]
 
     @staticmethod
     def notice_bytes(ended: Sequence[Ended]) -> float:
-        """The size of word of ended tuples."""
+        """The size of a notice of ended tuples."""
         return float(len(ended) * (NUMBER_BYTES + END_BYTES)) or float(HEARTBEAT_BYTES)
 
-    def hear(self, interval: int, what: str) -> None:
-        """A part of an interval is in: the results of one direction, or word of one member's ends."""
-        self._heard.setdefault(interval, set()).add(what)
+    def note_received(self, interval: int, what: str) -> None:
+        """A part of an interval is in: the results of one direction, or notice of one member's ends."""
+        self._received.setdefault(interval, set()).add(what)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every part of the next interval to close has been heard."""
-        return len(self._heard.get(self.next_interval, ())) == 2 + len(self.open_members)
+        """Whether every part of the next interval to close has arrived."""
+        return len(self._received.get(self.next_interval, ())) == 2 + len(self.open_members)
 
     def close(self) -> tuple[list[Item], list[Ended]]:
         """The results of the next interval, numbered, and the earlier ones that have ended since."""
         interval, self.next_interval = self.next_interval, self.next_interval + 1
-        self._heard.pop(interval, None)
-        news, self._news = self._news, []
+        self._received.pop(interval, None)
+        new_ends, self._new_ends = self._new_ends, []
         items = []
         for found in sorted(self._arrived.pop(interval, ()), key=_by_members):
             items.append(Item(found.t, self._end(found.members, self._count), self._count, found.members))
             self._count += 1
-        return items, news
+        return items, new_ends
 
     def _end(self, members: Sequence[Member], number: int) -> int:
         ends = [member.end for member in members]

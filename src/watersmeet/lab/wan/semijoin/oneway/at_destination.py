@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror
 from watersmeet.lab.wan.semijoin.oneway.halves import (
     Join,
-    Listener,
+    Receiver,
     Source,
     WindowTarget,
     distinct_keys,
@@ -47,7 +47,7 @@ def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item]) -> Actions
     return ship(join, Tuples(interval, reduced), size, "ship B'1", if_any=reduced)
 
 
-class OneStepToDestination(Source, Listener):
+class OneStepToDestination(Source, Receiver):
     """SM-D1 at N1: keeps V2@N1."""
 
     gated = True
@@ -71,7 +71,7 @@ class OneStepToDestination(Source, Listener):
             self.values.apply(message.update)
             fresh = len(message.update.values)
             actions.append(Work(message.interval, "update V2, V2@N1", fresh * self.join.costs.insert_s))
-        return actions + self.heard(message.interval)
+        return actions + self.received(message.interval)
 
 
 class OneStepDestination(WindowTarget):
@@ -107,7 +107,7 @@ class OneStepDestination(WindowTarget):
         ]
 
 
-class TwoStepToDestination(Source, Listener):
+class TwoStepToDestination(Source, Receiver):
     """SM-D2 at N1: keeps a batch until it knows which of its values match."""
 
     def __init__(self, join: Join) -> None:
@@ -155,7 +155,7 @@ class TwoStepDestination(WindowTarget):
         if matching:
             self._temp[interval] = {key: self.window.with_key(key) for key in matching}
         closing = (interval + 1) * join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
+        looked_at = len(message.values) * self.window.count_alive(closing, closing)
         size = len(matching) * join.source_key_bytes or join.costs.count_bytes
         return [
             Work(interval, "probe W2", looked_at * join.costs.probe_s),
@@ -180,7 +180,7 @@ class TwoStepDestination(WindowTarget):
         ]
 
 
-class FilterToDestination(Source, Listener):
+class FilterToDestination(Source, Receiver):
     """SM-B at N1: keeps a Bloom filter of W2's join values."""
 
     gated = True
@@ -200,7 +200,7 @@ class FilterToDestination(Source, Listener):
 
     def receive(self, message: Flips) -> Actions:
         self._filter.flip(message.bits)
-        return self.heard(message.interval)
+        return self.received(message.interval)
 
 
 class FilterDestination(WindowTarget):

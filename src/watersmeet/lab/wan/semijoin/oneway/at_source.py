@@ -10,7 +10,7 @@ Guarantee: no tuple of W2 is shipped twice (Algorithm 7).
 Where we differ: a batch of SM-S2 that meets a value another batch has asked for, and not got yet, waits for
 that answer, and joins with M2 rather than with the answer alone; its output is handed on in one piece. SM-S1
 answers a batch also when there is nothing new, as N1 waits for it (the paper: it always makes two
-shipments). Under windows of rows tuples travel with their end where it is known, and ends follow later.
+shipments). Under ROWS windows tuples travel with their end where it is known, and ends follow later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
     Join,
-    Listener,
+    Receiver,
     Source,
     WindowTarget,
     distinct_keys,
@@ -47,12 +47,12 @@ from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
 
 def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
-    """dW'2, or a word that there is nothing."""
+    """dW'2, or a message that it is empty."""
     size = join.shipped_bytes(items) or join.costs.count_bytes
     return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
 
 
-class OneStepSource(Source, Listener):
+class OneStepSource(Source, Receiver):
     """SM-S1 at N1: keeps W'2, the tuples of W2 that matched."""
 
     def __init__(self, join: Join) -> None:
@@ -100,7 +100,7 @@ class OneStepSourceTarget(WindowTarget):
 
     def answer(self, message: Values) -> Actions:
         closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
+        looked_at = len(message.values) * self.window.count_alive(closing, closing)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.done(message.interval)
         return [
@@ -109,7 +109,7 @@ class OneStepSourceTarget(WindowTarget):
         ]
 
 
-class TwoStepSource(Source, Listener):
+class TwoStepSource(Source, Receiver):
     """SM-S2 at N1: keeps M2, the join values of W2 with the tuples asked for."""
 
     gated = True
@@ -166,7 +166,7 @@ class TwoStepSource(Source, Listener):
             actions.append(Work(message.interval, "update M2", changed * self.join.costs.update_s))
         else:
             self.mixed.tuples.learn(message.ended)
-        return actions + self.heard(message.interval)
+        return actions + self.received(message.interval)
 
     def _finish(self, interval: int) -> Actions:
         _, before, partial = self._temp.pop(interval)
@@ -210,7 +210,7 @@ class TwoStepSourceTarget(WindowTarget):
         if not message.values:
             return []
         closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
+        looked_at = len(message.values) * self.window.count_alive(closing, closing)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.values.mark_sent(message.values)
         return [

@@ -1,13 +1,13 @@
-"""What the one-way join protocols have in common: messages, actions, and the two halves of a join.
+"""What the one-way join protocols have in common: a join, and its two halves.
 
 After Tran and Lee (2010), sections 2.2 and 3.1. A one-way join from S1 to S2 has a half at the source N1 and
 a half at the destination N2. Each gets its own stream's batch of every execution interval and the other's
 messages, and returns actions: messages to ship, output, work done. Nothing here touches the network, the
-clock or chance.
+clock or a random generator.
 
 The three constraints: a *gated* source waits with a batch until the copy it probes has all of that interval
 (1, delayed probe); windows drop an item only when every batch that could meet it is settled (2, delayed
-removal); matching is by the probing item's time (3, in semijoin_window).
+removal); matching is by the probing item's time (3, in window.py).
 
 When is an interval complete, and when settled? In the paper the clock says so, with a bound on delays:
 `deadline` is called, and batches are settled `lag` intervals later. With heartbeats messages say so: each
@@ -15,7 +15,7 @@ carries its interval, an empty one is sent too, the gate opens when the interval
 interval is settled when its batch has been answered. Then no delay, however long, makes an answer wrong.
 
 Where we differ: the paper's delta bounds a whole sequence of joins and serves both as the wait before a probe
-and before a removal; ours bounds one shipment, from which both waits follow (semijoin_delays).
+and before a removal; ours bounds one shipment, from which both waits follow (delays.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from watersmeet.plan.sites.semijoin.cost import ProcessingCosts
 from watersmeet.query import BEGINNING, NEVER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Join:
     """A one-way join as its halves know it."""
 
@@ -52,7 +52,7 @@ class Join:
     target_key_bytes: float  # P_S2
     interval_us: int  # tau
     target_first: bool  # at equal times the target's item counts as the earlier one
-    open_ends: bool = False  # whether the target's ends become known later (windows of rows)
+    open_ends: bool = False  # whether the target's ends become known later (ROWS windows)
     heartbeats: bool = False
     lag: int = 1  # intervals until a batch is settled, by the bound on delays
     first_interval: int = 0
@@ -70,7 +70,7 @@ class Join:
         return len(items) * (self.target_bytes + (END_BYTES if self.open_ends else 0))
 
 
-class Listener(ABC):
+class Receiver(ABC):
     """A half that the other one sends messages to; not every half is."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Source(ABC):
         due = sorted(number for number in self._waiting if number <= self._complete)
         return [action for number in due for action in self.process(number, self._waiting.pop(number))]
 
-    def heard(self, interval: int) -> Actions:
+    def received(self, interval: int) -> Actions:
         """An update has come: with heartbeats, this is what completes the interval."""
         return self.deadline(interval) if self.join.heartbeats else []
 
@@ -128,7 +128,7 @@ class Target(ABC):
         """Takes a batch in."""
 
 
-class WindowTarget(Target, Listener):
+class WindowTarget(Target, Receiver):
     """A half at N2 that keeps W2 and answers messages from it."""
 
     def __init__(self, join: Join) -> None:
@@ -143,7 +143,7 @@ class WindowTarget(Target, Listener):
         return actions + [action for message in early for action in self.receive(message)]
 
     def receive(self, message: Any) -> Actions:
-        """A message; one of an interval that is not over here waits."""
+        """A message; if its interval has not ended here, it waits."""
         if message.interval > self._now:
             self._early.append(message)
             return []
@@ -159,11 +159,11 @@ class WindowTarget(Target, Listener):
 
     @abstractmethod
     def answer(self, message: Any) -> Actions:
-        """A message of an interval that is over here."""
+        """A message of an interval that has ended here."""
 
 
 class Settled:
-    """The intervals that are over, which may come out of order."""
+    """The intervals that are settled; they may settle out of order."""
 
     def __init__(self, first: int) -> None:
         self.all_up_to = first - 1
@@ -177,7 +177,7 @@ class Settled:
 
 
 def ship(join: Join, message: Message, size_bytes: float, term: str, *, if_any: Sized) -> Actions:
-    """A message, if there is anything to say; with heartbeats always."""
+    """A message, if it has any content; with heartbeats always."""
     if join.heartbeats:
         return [Ship(message, size_bytes + HEARTBEAT_BYTES, term)]
     return [Ship(message, size_bytes, term)] if if_any else []
@@ -205,5 +205,5 @@ def joined(join: Join, interval: int, items: Sequence[Item], window: HeldWindow)
 
 def probe_work(join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow) -> Work:
     """The time a nested loop over the window takes for these items."""
-    looked_at = sum(window.living(item.t, join.limit(item)) for item in items)
+    looked_at = sum(window.count_alive(item.t, join.limit(item)) for item in items)
     return Work(interval, term, looked_at * join.costs.probe_s)

@@ -84,7 +84,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """All that a batch brings about; `count` is how many, also where the items are not wanted."""
+    """All results of a batch; `count` is how many, also where the items are not wanted."""
 
     interval: int
     items: Sequence[Item]

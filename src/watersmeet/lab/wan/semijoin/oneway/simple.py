@@ -1,7 +1,7 @@
 """The simple joins SP-S and SP-D: full tuples go where the join is (Tran and Lee 2010, Algorithms 1 and 2).
 
 SP-S exports W2: every batch of S2 goes to the source, where W2@N1 is kept and probed. SP-D sends every batch
-of S1 to the destination. Under a window of rows SP-S sends the ends of earlier tuples along, as the source
+of S1 to the destination. Under a ROWS window SP-S sends the ends of earlier tuples along, as the source
 does not see the tuples that S2's own filters dropped.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
     Join,
-    Listener,
+    Receiver,
     Settled,
     Source,
     Target,
@@ -25,7 +25,7 @@ from watersmeet.lab.wan.semijoin.oneway.messages import END_BYTES, NUMBER_BYTES,
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
 
-class SimpleAtSource(Source, Listener):
+class SimpleAtSource(Source, Receiver):
     """SP-S at N1: keeps and probes W2@N1."""
 
     gated = True
@@ -47,9 +47,9 @@ class SimpleAtSource(Source, Listener):
         self.window.insert(message.items)
         self.window.learn(message.ended)
         work = Work(message.interval, "update W2@N1", len(message.items) * self.join.costs.update_s)
-        actions = [work, *self.heard(message.interval)]
-        over = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
-        self.window.settle(over)
+        actions = [work, *self.received(message.interval)]
+        settled = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
+        self.window.settle(settled)
         return actions
 
 
