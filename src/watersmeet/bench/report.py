@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from watersmeet.bench.compare import ENGINE_NAMES, Comparison, Figures
-from watersmeet.lab.figures.svg_chart import Panel, Series, draw
+from watersmeet.lab.figures import Panel, Series, draw
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -20,6 +20,11 @@ class Claim:
     why: str = ""  # where it does not hold, or holds only in part: the reason
 
 
+def judged(text: str, holds: bool, value: Any, why: str) -> Claim:
+    """A claim that gives its reason only where it does not hold."""
+    return Claim(text, holds, value, "" if holds else why)
+
+
 @dataclass(frozen=True)
 class FigureResult:
     """A figure's numbers, the claims they decide, and the panels to draw."""

@@ -10,8 +10,8 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-import watersmeet.lab.figures
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.figures.figure import FigureResult
 from watersmeet.lab.figures.runners import Runner, run_here
@@ -34,7 +34,7 @@ def figure(name: str, title: str) -> Callable[[FigureFunction], FigureFunction]:
 
 def figure_titles() -> dict[str, str]:
     """Every figure's name and title, in order of names."""
-    for module in pkgutil.walk_packages(watersmeet.lab.figures.__path__, "watersmeet.lab.figures."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], f"{__package__}."):
         importlib.import_module(module.name)
     return {name: _REGISTRY[name][0] for name in sorted(_REGISTRY)}
 

@@ -147,13 +147,13 @@ def _lines(panel: Panel, x_axis: _Axis, y_axis: _Axis) -> list[str]:
 
 
 def _bars(panel: Panel, y_axis: _Axis) -> list[str]:
-    """Groups of bars, one group for each x, in order of appearance."""
-    groups = list(dict.fromkeys(x for series in panel.series for x in series.x))
+    """Bars side by side at each x, in order of appearance."""
+    every_x = list(dict.fromkeys(x for series in panel.series for x in series.x))
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    span = (right - LEFT) / max(1, len(groups))
+    span = (right - LEFT) / max(1, len(every_x))
     thickness = 0.8 * span / max(1, len(panel.series))
     parts = []
-    for number, x in enumerate(groups):
+    for number, x in enumerate(every_x):
         left = LEFT + number * span + 0.1 * span
         parts.append(_text(LEFT + (number + 0.5) * span, bottom + 16, _label(x), anchor="middle"))
         for colour, series in enumerate(panel.series):

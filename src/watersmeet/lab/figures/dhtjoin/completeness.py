@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.registry import figure
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.lane_window import Shedding
@@ -98,15 +98,17 @@ def figure_completeness(quick: bool, seed: int, runner: Runner) -> FigureResult:
     for ways in (2, 3):
         sizing = replace(base, ways=ways)
         needed = partitions_needed(sizing.demands(), TARGET)
-        tasks = [
-            one
-            for size in (sizing, _larger(sizing))
-            for one in (replace(size, memory_tuples=None), replace(size, nodes=needed, shedding="newcomer"))
-        ]
-        tasks += [replace(sizing, nodes=n, shedding=policy) for policy in POLICIES for n in nodes]
-        whole, sized, whole_larger, sized_larger, *counts = runner(tasks, count_answers)
-        shares = [count / whole for count in counts]
-        rows = {policy: shares[n * len(nodes) : (n + 1) * len(nodes)] for n, policy in enumerate(POLICIES)}
+        tasks: dict[str, list[Sizing]] = {
+            policy: [replace(sizing, nodes=n, shedding=policy) for n in nodes] for policy in POLICIES
+        }
+        for name, size in (("as given", sizing), ("larger", _larger(sizing))):
+            tasks[name] = [
+                replace(size, memory_tuples=None),
+                replace(size, nodes=needed, shedding="newcomer"),
+            ]
+        found = run_rows(runner, tasks, count_answers)
+        (whole, sized), (whole_larger, sized_larger) = found["as given"], found["larger"]
+        rows = {policy: [count / whole for count in found[policy]] for policy in POLICIES}
         predicted = [completeness(sizing.demands(), n) for n in nodes]
         lines = [Series("equation (11)", nodes, predicted)]
         lines += [Series(policy, nodes, row) for policy, row in rows.items()]

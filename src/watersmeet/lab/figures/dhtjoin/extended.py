@@ -14,15 +14,17 @@ from watersmeet.lab.figures.dhtjoin.coverage import Churn, run_churn
 from watersmeet.lab.figures.dhtjoin.outage import Outage, run_outage
 from watersmeet.lab.figures.dhtjoin.traffic import (
     Traffic,
-    TrafficTask,
     grows,
     measure_traffic,
+    query_rates,
     traffic_figure,
+    tuple_rates,
+    vary,
 )
 from watersmeet.lab.figures.dhtjoin.workload import Workload
-from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.figure import Claim, FigureResult, judged
 from watersmeet.lab.figures.registry import figure
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.lab.overlay.dhtjoin.messages import IndexPartial
 
@@ -32,12 +34,15 @@ FULL_WORKLOAD = Workload()
 PARTIAL = IndexPartial.kind
 
 
+def _workload(quick: bool, seed: int) -> Workload:
+    return replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
+
+
 @figure("dhtjoin-4a", "DHTJoin Figure 4(a): network traffic by the tuples' arrival rate")
 def figure_4a(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """Type-1 queries; more tuples mean more messages, far fewer in DHTJoin."""
-    rates = (10.0, 20.0, 30.0) if quick else (10.0, 20.0, 30.0, 40.0, 50.0)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
-    tasks = [TrafficTask(replace(base, tuples_per_s=rate)) for rate in rates]
+    rates = tuple_rates(quick)
+    tasks = vary(_workload(quick, seed), "tuples_per_s", rates)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
         return [
@@ -53,14 +58,12 @@ def figure_4a(quick: bool, seed: int, runner: Runner) -> FigureResult:
 @figure("dhtjoin-4b", "DHTJoin Figure 4(b): network traffic by the queries' arrival rate")
 def figure_4b(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """Type-1 queries; RJoin rewrites more, DHTJoin indexes by attributes it has not indexed by yet."""
-    rates = (0.02, 0.06, 0.1) if quick else (0.02, 0.04, 0.06, 0.08, 0.1)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
-    tasks = [TrafficTask(replace(base, queries_per_s=rate)) for rate in rates]
+    rates = query_rates(quick)
+    tasks = vary(_workload(quick, seed), "queries_per_s", rates)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
-        rewriting = [one.rjoin_total - one.rjoin.get("tuple", 0) for one in measured]
         return [
-            grows("RJoin rewrites more as more queries arrive", rewriting),
+            grows("RJoin rewrites more as more queries arrive", [one.rewriting for one in measured]),
             grows(
                 "DHTJoin's traffic grows as queries bring new attributes",
                 [one.dhtjoin_total for one in measured],
@@ -78,13 +81,11 @@ def figure_4c(quick: bool, seed: int, runner: Runner) -> FigureResult:
     workload has them here; where all attributes share them, every join multiplies the partial results.
     """
     joins = (1, 2, 3) if quick else (1, 2, 3, 4, 5)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed, query_type=2)
-    shared = [TrafficTask(replace(base, joins=count)) for count in joins]
-    tasks = [TrafficTask(replace(task.workload, value_order="per attribute")) for task in shared]
-    multiplied = runner(shared, measure_traffic)
+    base = replace(_workload(quick, seed), query_type=2)
+    tasks = vary(replace(base, value_order="per attribute"), "joins", joins)
+    multiplied = runner(vary(base, "joins", joins), measure_traffic)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
-        rewriting = [one.rjoin_total - one.rjoin.get("tuple", 0) for one in measured]
         shares, shares_shared = _partial_shares(measured), _partial_shares(multiplied)
         times = [round(one.rjoin_total / one.dhtjoin_total, 2) for one in multiplied]
         why = (
@@ -93,18 +94,18 @@ def figure_4c(quick: bool, seed: int, runner: Runner) -> FigureResult:
         )
         return [
             grows("more joins need more traffic: DHTJoin", [one.dhtjoin_total for one in measured]),
-            grows("more joins need more traffic: RJoin's rewriting", rewriting),
+            grows("more joins need more traffic: RJoin's rewriting", [one.rewriting for one in measured]),
             Claim(
                 "the traffic grows only by attributes that no query had before: partial results stay below a "
                 "tenth of it",
                 max(shares) < 0.1,
                 {"partial results' share": shares},
             ),
-            Claim(
+            judged(
                 "DHTJoin's traffic is below RJoin's also where all attributes share their frequent values",
-                holds := min(times) > 1,
+                min(times) > 1,
                 {"RJoin / DHTJoin": times, "partial results' share": shares_shared},
-                "" if holds else why,
+                why,
             ),
         ]
 
@@ -125,9 +126,11 @@ def figure_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
     )
     inactive = (0, 5, 10, 15) if quick else (0, 5, 10, 15, 20, 25, 30)
     modes = {"no alerts": None, "alerts": 1.0, "alerts after a window": base.window_s}
-    tasks = [replace(base, inactive_s=s, silent_s=mode) for mode in modes.values() for s in inactive]
-    results = runner(tasks, run_outage)
-    rows = {mode: results[n * len(inactive) : (n + 1) * len(inactive)] for n, mode in enumerate(modes)}
+    tasks = {
+        mode: [replace(base, inactive_s=s, silent_s=silent_s) for s in inactive]
+        for mode, silent_s in modes.items()
+    }
+    rows = run_rows(runner, tasks, run_outage)
     plain, alerted = rows["no alerts"], rows["alerts"]
     saved = 1 - alerted[-1].messages / plain[-1].messages
     kept = {
@@ -174,20 +177,23 @@ def figure_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
     )
     rates = (0.0, 0.2, 0.4, 0.6) if quick else (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
     repeats = 2 if quick else 3
-    tasks = [
-        replace(base, failures_per_s=rate, with_gossip=gossip, seed=seed * repeats + again)
+    tasks = {
+        (gossip, rate): [
+            replace(base, failures_per_s=rate, with_gossip=gossip, seed=seed * repeats + again)
+            for again in range(repeats)
+        ]
         for gossip in (False, True)
         for rate in rates
-        for again in range(repeats)
+    }
+    found = run_rows(runner, tasks, run_churn)
+    tree, gossip = (
+        [sum(one.mean for one in found[by_gossip, rate]) / repeats for rate in rates]
+        for by_gossip in (False, True)
+    )
+    messages = [
+        sum(one.messages_per_query for rate in rates for one in found[by_gossip, rate])
+        for by_gossip in (False, True)
     ]
-    results = runner(tasks, run_churn)
-    means = [
-        sum(one.mean for one in results[start : start + repeats]) / repeats
-        for start in range(0, len(results), repeats)
-    ]
-    tree, gossip = means[: len(rates)], means[len(rates) :]
-    messages = [one.messages_per_query for one in results]
-    half = len(results) // 2
     claims = (
         Claim("without failures the tree reaches every node", tree[0] == 1, tree[0]),
         Claim(
@@ -199,7 +205,7 @@ def figure_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
             "complemented with gossip, coverage is 100% in spite of more failures",
             all(share == 1 for share in gossip),
             [round(share, 5) for share in gossip],
-            f"gossip costs {sum(messages[half:]) / sum(messages[:half]):.1f} times the messages of the tree",
+            f"gossip costs {messages[1] / messages[0]:.1f} times the messages of the tree",
         ),
     )
     lines = [Series("tree", rates, tree), Series("tree with gossip", rates, gossip)]

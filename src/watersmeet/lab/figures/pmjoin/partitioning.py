@@ -3,9 +3,10 @@
 Ten streams on ten nodes, joined on one attribute of 1000 values. Costs are tuples a second between nodes,
 by the rate model, averaged over random workloads; the first workload of some points is simulated as well.
 
-Figure 9 shows CPU time in the paper. Here routing is counted in steps of the simulation, as a figure is a function of
-its seed: tuples sent to another node, and lookups of a value's partition (wan/pmjoin/network.py). How much a
-lookup weighs against a sending is for the reader to say; a claim gives the weight at which they break even.
+Figure 9 shows CPU time in the paper. Here routing is counted in steps of the simulation, as a figure is a
+function of its seed: tuples sent to another node, and lookups of a value's partition (wan/pmjoin/network.py).
+How much a lookup weighs against a sending is for the reader to say; a claim gives the weight at which they
+break even.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.figure import Claim, FigureResult, judged
 from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting
 from watersmeet.lab.figures.pmjoin.sweep import Averaged, Grid, agreement, rounded, sweep
 from watersmeet.lab.figures.registry import figure
@@ -140,8 +141,8 @@ def _best(found: Found, case: str, numbers: Sequence[int]) -> Claim:
     """Whether rate-based partitioning is the best, all in all."""
     means = _means(found, case, numbers)
     holds = means[RATE] <= min(means.values()) * TIES
-    why = "" if holds else "k-means gathers by rank alone, and a range of neighbours may rank as much alike"
-    return Claim(f"for {case} distributions, rate-based is the best on average", holds, means, why)
+    why = "k-means gathers by rank alone, and a range of neighbours may rank as much alike"
+    return judged(f"for {case} distributions, rate-based is the best on average", holds, means, why)
 
 
 def _order(found: Found, case: str, numbers: Sequence[int]) -> Claim:
@@ -255,11 +256,11 @@ def _claims_10(grid: Grid, cases: Sequence[str]) -> tuple[Claim, ...]:
             all(line[-1] > line[0] for line in saved.values()),
             {case: rounded(line) for case, line in saved.items()},
         ),
-        Claim(
+        judged(
             "it saves a larger part of the cost, too",
-            larger := all(line[-1] > line[0] for line in parts.values()),
+            all(line[-1] > line[0] for line in parts.values()),
             {case: rounded(line, 3) for case, line in parts.items()},
-            "" if larger else PARTS,
+            PARTS,
         ),
         *_claims_on_kinds(grid, cases),
         Claim(
@@ -289,11 +290,11 @@ def _claims_on_kinds(grid: Grid, cases: Sequence[str]) -> tuple[Claim, ...]:
         for case in cases
     }
     return (
-        Claim(
+        judged(
             "rate-based is the best for any number of streams (on average over them)",
             all(means[RATE] <= min(means.values()) * TIES for means in halves.values()),
             halves,
-            "" if all(means[RATE] <= min(means.values()) * TIES for means in halves.values()) else NEIGHBOURS,
+            NEIGHBOURS,
         ),
         Claim(
             "range is better than hash for contiguous hot spots",

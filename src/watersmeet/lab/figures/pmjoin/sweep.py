@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from watersmeet.lab.figures.figure import Claim
 from watersmeet.lab.figures.pmjoin.costs import Cost, CostTask, price_and_simulate
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.svg_chart import Panel, Series
 
 Key = TypeVar("Key", bound=Hashable)
@@ -39,21 +39,19 @@ def sweep(
 ) -> dict[Key, Averaged]:
     """Every point over so many workloads, the seeds counting up; the first is simulated for some points."""
     chosen = set(simulated)
-    tasks = [
-        replace(
-            task,
-            setting=replace(task.setting, seed=task.setting.seed + n),
-            simulated_s=simulated_s if n == 0 and key in chosen else 0.0,
-        )
+    tasks = {
+        key: [
+            replace(
+                task,
+                setting=replace(task.setting, seed=task.setting.seed + n),
+                simulated_s=simulated_s if n == 0 and key in chosen else 0.0,
+            )
+            for n in range(repeats)
+        ]
         for key, task in points.items()
-        for n in range(repeats)
-    ]
-    costs = runner(tasks, price_and_simulate)
-    found = {}
-    for number, key in enumerate(points):
-        of_point = costs[number * repeats : (number + 1) * repeats]
-        found[key] = Averaged(fmean(cost.modelled for cost in of_point), of_point[0])
-    return found
+    }
+    found = run_rows(runner, tasks, price_and_simulate)
+    return {key: Averaged(fmean(cost.modelled for cost in costs), costs[0]) for key, costs in found.items()}
 
 
 def agreement(found: Mapping[Any, Averaged]) -> Claim:

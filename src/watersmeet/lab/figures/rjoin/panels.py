@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from watersmeet.lab.figures.figure import Claim
 from watersmeet.lab.figures.rjoin.experiment import Experiment, Snapshot, run_experiment
 from watersmeet.lab.figures.rjoin.workload import Workload
 from watersmeet.lab.figures.runners import Runner
@@ -123,11 +122,6 @@ def growth(snapshots: Sequence[Snapshot], nodes: int, measure: Callable[[Snapsho
     ]
 
 
-def judged(text: str, holds: bool, value: Any, why: str = "") -> Claim:
-    """A claim with its verdict; the reason is given where it does not hold."""
-    return Claim(text, holds, value, "" if holds else why)
-
-
 def nodes_with_keys(experiment: Experiment) -> int:
     """How many nodes are responsible for any key of the workload: nobody else can have a part."""
     ring, workload = StableRing.of(experiment.nodes), experiment.workload
@@ -150,11 +144,6 @@ def slowdown(loads: Sequence[int]) -> float:
     """How much more the last quarter of the tuples costs than the second."""
     quarter = len(loads) // 4
     return ratio(loads[-1] - loads[-1 - quarter], loads[2 * quarter - 1] - loads[quarter - 1])
-
-
-def rises(values: Sequence[float]) -> bool:
-    """Whether each value is above the one before."""
-    return all(before < after for before, after in pairwise(values))
 
 
 def grows_to(values: Sequence[float], most: float) -> bool:

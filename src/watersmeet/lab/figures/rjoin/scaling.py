@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.figure import Claim, FigureResult, judged
 from watersmeet.lab.figures.registry import figure
 from watersmeet.lab.figures.rjoin.experiment import Snapshot, run_experiment
 from watersmeet.lab.figures.rjoin.panels import (
@@ -26,13 +26,11 @@ from watersmeet.lab.figures.rjoin.panels import (
     grows_to,
     growth,
     in_three_readings,
-    judged,
     nodes_with_keys,
     parameters,
     participants,
     ranked,
     ratio,
-    rises,
     sized,
     sized_shared,
     top_share,
@@ -40,6 +38,7 @@ from watersmeet.lab.figures.rjoin.panels import (
 )
 from watersmeet.lab.figures.runners import Runner
 from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.figures.trends import rises
 
 
 @figure("rjoin-3", "RJoin, Figure 3: more and more tuples")
@@ -65,13 +64,13 @@ def rjoin_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
     )
     takers, most = [participants(snap) for snap in snapshots], nodes_with_keys(experiment)
     claims = (
-        judged("a new tuple costs more messages as more have arrived", rises(per_tuple), per_tuple),
-        judged(
+        Claim("a new tuple costs more messages as more have arrived", rises(per_tuple), per_tuple),
+        Claim(
             "asking for rates grows ever more slowly than the total, as what was learned is used again",
             ratio(asking[-1], asking[-2]) < ratio(per_tuple[-1], per_tuple[-2]),
             {"asking": asking, "total": per_tuple},
         ),
-        judged("more nodes share the query processing as more tuples arrive", grows_to(takers, most), takers),
+        Claim("more nodes share the query processing as more tuples arrive", grows_to(takers, most), takers),
         Claim(
             "in the end almost all nodes take part (the paper: 940 of 1000)",
             takers[-1] >= 0.88 * size.nodes,
@@ -122,7 +121,7 @@ def rjoin_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
     claims = (
         judged("the more skew, the more query processing", rises(work), work, small),
         judged("the highest loaded node has more load with more skew", rises(highest), highest, small),
-        judged("asking for rates costs less with more skew", rises(asking[::-1]), asking),
+        Claim("asking for rates costs less with more skew", rises(asking[::-1]), asking),
         judged(
             "the total traffic is slightly higher with the most skew than with the least (a message a query)",
             alone[-1] > alone[0],
@@ -157,7 +156,7 @@ def rjoin_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
     shares = [top_share(snap.processing) for snap in snapshots]
     measures, measures_apart = _measures(snapshots), _measures(apart)
     claims = (
-        judged("more joins need more traffic, processing and storage", _all_rise(measures), measures),
+        Claim("more joins need more traffic, processing and storage", _all_rise(measures), measures),
         judged(
             OWN_VALUES,
             _all_rise(measures_apart),
@@ -165,7 +164,7 @@ def rjoin_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
             "a chain over more of the ten relations holds a rarer one, at which its query waits, so fewer "
             "tuples trigger it at all; the paper does not say how its chains chose relations",
         ),
-        judged("the load is shared in a similar way", max(shares) - min(shares) < 0.15, shares),
+        Claim("the load is shared in a similar way", max(shares) - min(shares) < 0.15, shares),
     )
     labels = [f"{count}-way joins" for count in ways]
     panels = traffic_and_loads("joined relations", list(ways), labels, snapshots, base)

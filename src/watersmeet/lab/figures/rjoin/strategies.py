@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.figure import Claim, FigureResult, judged
 from watersmeet.lab.figures.registry import figure
 from watersmeet.lab.figures.rjoin.experiment import Snapshot, run_experiment
-from watersmeet.lab.figures.rjoin.panels import NAMES, a_node, judged, parameters, ratio, sized, totals
+from watersmeet.lab.figures.rjoin.panels import NAMES, a_node, parameters, ratio, sized, totals
 from watersmeet.lab.figures.runners import Runner
 from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.lab.overlay.rjoin.indexing import Strategy
@@ -90,7 +90,7 @@ def _traffic_claims(by_name: Runs, with_pairs: Runs, quick: bool) -> Sequence[Cl
         return judged(text, times[-1] >= 10, times, why)
 
     return (
-        judged(
+        Claim(
             "worst costs more traffic than random, random more than RJoin (either count)",
             all(worst > random > ric for worst, random, ric in (alone, grouped)),
             {"a message a query": alone, "grouped": grouped},
@@ -118,17 +118,17 @@ def _load_claims(by_name: Runs) -> Sequence[Claim]:
         for load in ("processing", "storage")
     }
     return (
-        judged(
+        Claim(
             "RJoin causes the least query processing and storage load, the worst choice the most",
             all(most > some > least for most, some, least in loads.values()),
             loads,
         ),
-        judged(
+        Claim(
             "most of RJoin's traffic is asking for rates; indexing the queries themselves costs less",
             asked["ric"] > asked["rewritten"],
             asked,
         ),
-        judged(
+        Claim(
             "every strategy gives the same answers",
             worst.answers == random.answers == ric.answers,
             [worst.answers, random.answers, ric.answers],

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.figure import Claim, FigureResult, judged
 from watersmeet.lab.figures.registry import figure
 from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import (
     OWN_VALUES,
-    judged,
     own_values,
     parameters,
-    rises,
     sized_shared,
     slowdown,
     top_share,
@@ -20,6 +18,7 @@ from watersmeet.lab.figures.rjoin.panels import (
 )
 from watersmeet.lab.figures.runners import Runner
 from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.figures.trends import rises
 
 
 def _windows(quick: bool) -> tuple[int, ...]:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from watersmeet.lab.figures.semijoin.streams import synthetic_feeds, two_streams, window_us
 from watersmeet.lab.simulation import SECOND_US
-from watersmeet.lab.wan.semijoin.run import SemijoinRun, Settings, execute
+from watersmeet.lab.wan.feed import Feed
+from watersmeet.lab.wan.semijoin.run import Settings, execute
 from watersmeet.plan.sites.semijoin.cost import JoinSide, Method, join_cost
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan, SemijoinStep
@@ -49,16 +51,24 @@ def delay_bound_us(model: SemijoinModel) -> int:
 
 def measure(plan: SemijoinPlan, model: SemijoinModel, seconds: float, seed: int) -> Measured:
     """Runs a plan on streams drawn for a model, and counts some seconds of it."""
+    counted = counted_intervals(model, seconds)
+    feeds = synthetic_feeds(model, counted.stop * model.interval_s, random.Random(f"{seed} streams"))
+    return measure_feeds(plan, model, feeds, counted)
+
+
+def counted_intervals(model: SemijoinModel, seconds: float) -> range:
+    """The intervals of some seconds, from when every window is full."""
     filled_s = max(window_us(stream) for stream in model.streams) / SECOND_US
     first = math.ceil(filled_s / model.interval_s) + 1
-    counted = range(first, first + max(1, round(seconds / model.interval_s)))
-    feeds = synthetic_feeds(model, counted.stop * model.interval_s, random.Random(f"{seed} streams"))
+    return range(first, first + max(1, round(seconds / model.interval_s)))
+
+
+def measure_feeds(
+    plan: SemijoinPlan, model: SemijoinModel, feeds: Mapping[str, Feed], counted: range
+) -> Measured:
+    """Runs a plan and counts some intervals of it."""
     settings = Settings(delay_us=delay_bound_us(model), queueing=False, measured=counted, count_only=True)
-    return summary(plan, execute(plan, model, feeds, settings))
-
-
-def summary(plan: SemijoinPlan, run: SemijoinRun) -> Measured:
-    """A run's figures for each second measured."""
+    run = execute(plan, model, feeds, settings)
     seconds = run.ledger.measured_s
     return Measured(
         simulated=run.ledger.seconds_per_s,

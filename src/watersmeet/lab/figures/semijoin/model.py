@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.registry import figure
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.semijoin.experiment import Measured, OneWayTask, run_one_way
 from watersmeet.lab.figures.semijoin.plans import QueryTask, run_query
 from watersmeet.lab.figures.semijoin.queries import (
@@ -97,15 +97,16 @@ def model_figure(quick: bool, seed: int, runner: Runner) -> FigureResult:
     joins, queries, most = (20, 4, 20_000.0) if quick else (200, 40, 300_000.0)
     rng = random.Random(f"{seed} model")
     pairs = [(random_side(rng), random_side(rng)) for _ in range(joins)]
-    tasks = [
-        OneWayTask(
-            source, target, link=PAPER_LINK, interval_s=DEFAULT_INTERVAL_S, method=method, seed=seed + n
-        )
+    tasks = {
+        method: [
+            OneWayTask(
+                source, target, link=PAPER_LINK, interval_s=DEFAULT_INTERVAL_S, method=method, seed=seed + n
+            )
+            for n, (source, target) in enumerate(pairs)
+        ]
         for method in Method
-        for n, (source, target) in enumerate(pairs)
-    ]
-    results = runner(tasks, run_one_way)
-    by_method = {m: results[n * joins : (n + 1) * joins] for n, m in enumerate(Method)}
+    }
+    by_method = run_rows(runner, tasks, run_one_way)
     plan_tasks = [QueryTask(name, n, 0.5, most, seed) for name in TOPOLOGIES for n in range(queries)]
     plans = [one.greedy for one in runner(plan_tasks, run_query) if one.greedy]
     scatter = [
@@ -122,7 +123,7 @@ def model_figure(quick: bool, seed: int, runner: Runner) -> FigureResult:
             [_in_order(Series("greedy", [one.modelled for one in plans], [one.simulated for one in plans]))],
         ),
     )
-    parameters = {"one-way joins": len(results), "four-way plans": len(plans), "seed": seed}
+    parameters = {"one-way joins": joins * len(by_method), "four-way plans": len(plans), "seed": seed}
     return FigureResult("semijoin-model", parameters, panels, _claims(by_method, plans))
 
 

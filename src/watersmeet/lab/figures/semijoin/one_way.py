@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.registry import figure
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.semijoin.experiment import Measured, OneWayTask, run_one_way
 from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.figures.trends import falls, rises
 from watersmeet.plan.sites.semijoin.cost import JoinSide, Method
 from watersmeet.plan.statistics.statistics import Link
 
@@ -69,10 +69,8 @@ def sweep(quick: bool, seed: int, runner: Runner, values: Sequence[float], vary:
     """Runs every method at every value."""
     chosen = tuple(values[::2] if quick else values)
     base = replace(DEFAULT_TASK, runs=2 if quick else 10, seed=seed * 1000)
-    tasks = [replace(vary(base, value), method=method) for method in Method for value in chosen]
-    results = runner(tasks, run_one_way)
-    rows = {m: results[n * len(chosen) : (n + 1) * len(chosen)] for n, m in enumerate(Method)}
-    return Sweep(chosen, rows)
+    tasks = {method: [replace(vary(base, value), method=method) for value in chosen] for method in Method}
+    return Sweep(chosen, run_rows(runner, tasks, run_one_way))
 
 
 def panels(swept: Sweep, label: str, log_x: bool = False) -> tuple[Panel, ...]:
@@ -155,12 +153,10 @@ def _always_less(swept: Sweep, one: Method, other: Method) -> bool:
     return all(a < b for a, b in zip(swept.times(one), swept.times(other), strict=True))
 
 
-def rises(values: Sequence[float]) -> bool:
-    return all(a < b for a, b in pairwise(values))
-
-
-def falls(values: Sequence[float]) -> bool:
-    return all(a > b for a, b in pairwise(values))
+def in_all_six(text: str, swept: Sweep, trend: Callable[[Sequence[float]], bool]) -> Claim:
+    """That the execution times of every method of the paper follow a trend."""
+    holds = all(trend(swept.times(method)) for method in PAPERS)
+    return Claim(f"execution times {text} in all six", holds, swept.rounded(PAPERS))
 
 
 def groups_by_target(swept: Sweep) -> list[Claim]:
@@ -278,11 +274,7 @@ def figure_7e(quick: bool, seed: int, runner: Runner) -> FigureResult:
 
     swept = sweep(quick, seed, runner, (5, 15, 25, 35, 45), vary)
     claims = [
-        Claim(
-            "execution times grow with latency in all six",
-            all(rises(swept.times(method)) for method in PAPERS),
-            swept.rounded(PAPERS),
-        ),
+        in_all_six("grow with latency", swept, rises),
         *close_pairs(swept),
         *one_or_two_steps(swept),
     ]
@@ -309,11 +301,7 @@ def figure_7f(quick: bool, seed: int, runner: Runner) -> FigureResult:
         for m in (Method.SM_S1, Method.SM_S2)
     }
     claims = [
-        Claim(
-            "execution times fall as bandwidth grows in all six",
-            all(falls(swept.times(method)) for method in PAPERS),
-            swept.rounded(PAPERS),
-        ),
+        in_all_six("fall as bandwidth grows", swept, falls),
         Claim(
             "semijoins lose their advantage as bandwidth grows",
             all(falls(row) for row in saved.values()),
@@ -338,11 +326,7 @@ def figure_7g(quick: bool, seed: int, runner: Runner) -> FigureResult:
 
     swept = sweep(quick, seed, runner, (50, 100, 150, 200, 250), vary)
     claims = [
-        Claim(
-            "execution times fall as the interval grows in all six",
-            all(falls(swept.times(method)) for method in PAPERS),
-            swept.rounded(PAPERS),
-        ),
+        in_all_six("fall as the interval grows", swept, falls),
         *close_pairs(swept),
         *one_or_two_steps(swept),
     ]

@@ -18,9 +18,9 @@ from itertools import pairwise
 
 from watersmeet.lab.figures.figure import Claim, FigureResult
 from watersmeet.lab.figures.registry import figure
-from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.runners import Runner, run_rows
 from watersmeet.lab.figures.semijoin.access_log import PAPER_DAYS, TUPLE_BYTES, log_feed, synthetic_log
-from watersmeet.lab.figures.semijoin.experiment import delay_bound_us, summary
+from watersmeet.lab.figures.semijoin.experiment import counted_intervals, measure_feeds
 from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTES,
     ONE_ATTRIBUTE,
@@ -37,7 +37,6 @@ from watersmeet.lab.figures.semijoin.queries import (
 )
 from watersmeet.lab.figures.semijoin.streams import topology_graph, window_us
 from watersmeet.lab.figures.svg_chart import Panel, Series
-from watersmeet.lab.wan.semijoin.run import Settings, execute
 from watersmeet.plan.sites.semijoin.model import SemijoinModel, SiteStream
 from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.query import range_us
@@ -67,9 +66,8 @@ def run_query(task: QueryTask) -> Comparison:
 def compared(quick: bool, seed: int, runner: Runner) -> dict[str, list[Comparison]]:
     """The random queries of every topology."""
     queries, seconds, most = (10, 0.5, 20_000.0) if quick else (100, 1.0, 300_000.0)
-    tasks = [QueryTask(name, n, seconds, most, seed) for name in TOPOLOGIES for n in range(queries)]
-    results = runner(tasks, run_query)
-    return {name: results[n * queries : (n + 1) * queries] for n, name in enumerate(TOPOLOGIES)}
+    tasks = {name: [QueryTask(name, n, seconds, most, seed) for n in range(queries)] for name in TOPOLOGIES}
+    return run_rows(runner, tasks, run_query)
 
 
 def simulated(found: Sequence[Comparison]) -> list[float]:
@@ -224,15 +222,16 @@ def figure_9(quick: bool, seed: int, runner: Runner) -> FigureResult:
         "window_ms": ("window, ms", WINDOWS_MS),
     }
     chosen = {name: values[::2] if quick else values for name, (_, values) in sweeps.items()}
-    tasks = [
-        UniformTask(replace(StreamParameters(), **{name: value}), 0.5 if quick else 1.0, seed)
+    tasks = {
+        name: [
+            UniformTask(replace(StreamParameters(), **{name: value}), 0.5 if quick else 1.0, seed)
+            for value in values
+        ]
         for name, values in chosen.items()
-        for value in values
-    ]
-    results = iter(runner(tasks, run_uniform))
+    }
     panels, differences = [], []
-    for name, values in chosen.items():
-        row = [next(results) for _ in values]
+    for name, row in run_rows(runner, tasks, run_uniform).items():
+        values = chosen[name]
         greedy = [one.greedy.simulated for one in row if one.greedy]
         exhaustive = [one.exhaustive.simulated for one in row if one.exhaustive]
         differences += [abs(a / b - 1) for a, b in zip(greedy, exhaustive, strict=True)]
@@ -280,8 +279,7 @@ def log_model(window_ms: float) -> SemijoinModel:
 def run_logs(task: LogTask) -> Comparison:
     """Both plans on the same synthetic logs."""
     model = log_model(task.window_ms)
-    first = math.ceil(task.window_ms / 1000 / model.interval_s) + 1
-    counted = range(first, first + max(1, round(task.seconds / model.interval_s)))
+    counted = counted_intervals(model, task.seconds)
     rng = random.Random(f"{task.seed} logs")
     feeds = {
         stream.alias: log_feed(
@@ -289,9 +287,8 @@ def run_logs(task: LogTask) -> Comparison:
         )
         for stream, day in zip(model.streams, PAPER_DAYS, strict=True)
     }
-    settings = Settings(delay_us=delay_bound_us(model), queueing=False, measured=counted, count_only=True)
     plans = [optimize_semijoin(model, search=search) for search in ("greedy", "exhaustive")]
-    runs = [summary(plan, execute(plan, model, feeds, settings)) for plan in plans]
+    runs = [measure_feeds(plan, model, feeds, counted) for plan in plans]
     return Comparison(plans[0].cost, plans[1].cost, *runs)
 
 

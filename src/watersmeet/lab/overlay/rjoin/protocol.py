@@ -254,7 +254,7 @@ class RJoin:
         return ()
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:
-        """Keys move to another node with all kept under them; a node that leaves passes on its requests too."""
+        """Keys move to another node with all kept under them; from one that leaves its requests too."""
         if node not in self._states:
             return 0
         giver, taker = self._states[node], self.state(to)

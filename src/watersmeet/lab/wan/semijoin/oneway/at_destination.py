@@ -14,13 +14,12 @@ from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror
 from watersmeet.lab.wan.semijoin.oneway.halves import (
+    AskingSource,
     Join,
     Receiver,
     Source,
     WindowTarget,
-    distinct_keys,
-    joined,
-    probe_work,
+    probe_and_join,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
@@ -101,27 +100,11 @@ class OneStepDestination(WindowTarget):
 
     def answer(self, message: Tuples) -> Actions:
         self.done(message.interval)
-        return [
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
-        ]
+        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)
 
 
-class TwoStepToDestination(Source, Receiver):
+class TwoStepToDestination(AskingSource):
     """SM-D2 at N1: keeps a batch until it knows which of its values match."""
-
-    def __init__(self, join: Join) -> None:
-        super().__init__(join)
-        self._asked: dict[int, Sequence[Item]] = {}
-
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._asked[interval] = items
-        values = distinct_keys(items, self.join.source_key)
-        size = len(values) * self.join.source_key_bytes
-        return [
-            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
-        ]
 
     def receive(self, message: Values) -> Actions:
         items, matching = self._asked.pop(message.interval), set(message.values)
@@ -154,11 +137,9 @@ class TwoStepDestination(WindowTarget):
         matching = [key for key in message.values if key in self.window]
         if matching:
             self._temp[interval] = {key: self.window.with_key(key) for key in matching}
-        closing = (interval + 1) * join.interval_us - 1
-        looked_at = len(message.values) * self.window.count_alive(closing, closing)
         size = len(matching) * join.source_key_bytes or join.costs.count_bytes
         return [
-            Work(interval, "probe W2", looked_at * join.costs.probe_s),
+            self.probe_values(message),
             Ship(Values(interval, matching), size + HEARTBEAT_BYTES * join.heartbeats, "ship K'1"),
         ]
 
@@ -229,6 +210,5 @@ class FilterDestination(WindowTarget):
         wasted = sum(self.join.source_key(item) not in self.window for item in message.items)
         return [
             Wasted(message.interval, wasted),
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
+            *probe_and_join(self.join, message.interval, "probe W2", message.items, self.window),
         ]

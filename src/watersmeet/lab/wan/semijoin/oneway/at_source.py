@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
+    AskingSource,
     Join,
     Receiver,
     Source,
@@ -25,7 +26,7 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     distinct_keys,
     ended_of,
     joined,
-    probe_work,
+    probe_and_join,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
@@ -52,22 +53,12 @@ def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
     return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
 
 
-class OneStepSource(Source, Receiver):
+class OneStepSource(AskingSource):
     """SM-S1 at N1: keeps W'2, the tuples of W2 that matched."""
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
         self.window = HeldWindow(join.target_key, join.interval_us)
-        self._asked: dict[int, Sequence[Item]] = {}
-
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._asked[interval] = items
-        values = distinct_keys(items, self.join.source_key)
-        size = len(values) * self.join.source_key_bytes
-        return [
-            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
-        ]
 
     def receive(self, message: Tuples | Expired) -> Actions:
         if isinstance(message, Expired):
@@ -78,8 +69,7 @@ class OneStepSource(Source, Receiver):
         items = self._asked.pop(message.interval)
         return [
             Work(message.interval, "update W'2", len(message.items) * self.join.costs.insert_s),
-            probe_work(self.join, message.interval, "probe W'2", items, self.window),
-            joined(self.join, message.interval, items, self.window),
+            *probe_and_join(self.join, message.interval, "probe W'2", items, self.window),
         ]
 
 
@@ -99,14 +89,10 @@ class OneStepSourceTarget(WindowTarget):
         return actions
 
     def answer(self, message: Values) -> Actions:
-        closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.count_alive(closing, closing)
+        probe = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.done(message.interval)
-        return [
-            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
-            _reply(self.join, message.interval, found),
-        ]
+        return [probe, _reply(self.join, message.interval, found)]
 
 
 class TwoStepSource(Source, Receiver):
@@ -209,11 +195,7 @@ class TwoStepSourceTarget(WindowTarget):
         self.done(message.interval)
         if not message.values:
             return []
-        closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.count_alive(closing, closing)
+        probe = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.values.mark_sent(message.values)
-        return [
-            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
-            _reply(self.join, message.interval, found),
-        ]
+        return [probe, _reply(self.join, message.interval, found)]

@@ -33,6 +33,7 @@ from watersmeet.lab.wan.semijoin.oneway.messages import (
     Message,
     Output,
     Ship,
+    Values,
     Work,
 )
 from watersmeet.lab.wan.semijoin.oneway.window import Held, HeldWindow
@@ -110,6 +111,23 @@ class Source(ABC):
         """A batch whose turn it is."""
 
 
+class AskingSource(Source, Receiver):
+    """A half at N1 that sends a batch's join values and keeps the batch until the answer comes."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._asked: dict[int, Sequence[Item]] = {}
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        self._asked[interval] = items
+        values = distinct_keys(items, self.join.source_key)
+        size = len(values) * self.join.source_key_bytes
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
+            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
+        ]
+
+
 class Target(ABC):
     """The half at N2, which gets every batch of S2, in order."""
 
@@ -157,6 +175,12 @@ class WindowTarget(Target, Receiver):
         """Every match of this interval's batch has been found, or put aside."""
         self._settled.add(interval)
 
+    def probe_values(self, message: Values) -> Work:
+        """The time a nested loop over W2 takes for the join values of a batch."""
+        closing = (message.interval + 1) * self.join.interval_us - 1
+        looked_at = len(message.values) * self.window.count_alive(closing, closing)
+        return Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s)
+
     @abstractmethod
     def answer(self, message: Any) -> Actions:
         """A message of an interval that has ended here."""
@@ -190,6 +214,13 @@ def distinct_keys(items: Sequence[Item], key_of: Callable[[Item], Key]) -> list[
 
 def ended_of(sent: Sequence[Held]) -> list[Ended]:
     return [(held.item.number, held.end) for held in sent if held.sent]
+
+
+def probe_and_join(
+    join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow
+) -> Actions:
+    """A batch meets a window: the time it takes, and the results."""
+    return [probe_work(join, interval, term, items, window), joined(join, interval, items, window)]
 
 
 def joined(join: Join, interval: int, items: Sequence[Item], window: HeldWindow) -> Output:

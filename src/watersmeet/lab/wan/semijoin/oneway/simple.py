@@ -16,8 +16,7 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     Source,
     Target,
     WindowTarget,
-    joined,
-    probe_work,
+    probe_and_join,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
@@ -39,8 +38,7 @@ class SimpleAtSource(Source, Receiver):
         self._probed.add(interval)
         return [
             Work(interval, "update W1", len(items) * self.join.costs.update_s),
-            probe_work(self.join, interval, "probe W2@N1", items, self.window),
-            joined(self.join, interval, items, self.window),
+            *probe_and_join(self.join, interval, "probe W2@N1", items, self.window),
         ]
 
     def receive(self, message: Tuples) -> Actions:
@@ -84,7 +82,4 @@ class SimpleAtDestination(WindowTarget):
 
     def answer(self, message: Tuples) -> Actions:
         self.done(message.interval)
-        return [
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
-        ]
+        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)
