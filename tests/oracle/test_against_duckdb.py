@@ -1,6 +1,6 @@
-"""The oracle against DuckDB, whose SQL is written from the table of windows alone: no lives, no ends.
+"""The oracle against DuckDB, whose SQL is written from the table of windows alone: no lifetimes, no ends.
 
-An input's tuple is inside its window at an instant by that table's own words. An answer is a combination
+An input's tuple is inside its window at an instant as that table says it. An answer is a combination
 inside at t, its largest ts; the relation of answers valid at any instant is the same condition there.
 """
 
@@ -123,7 +123,7 @@ def merged(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]
 
 
 def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str, Sequence[Tuple]]) -> int:
-    """A table for each stream with every tuple's place in it, and one of instants; returns the horizon."""
+    """A table for each stream with every tuple's row number in it, and one of instants; returns the horizon."""
     for stream in query.streams:
         database.register("arrived", without_zones(stream, streams[stream.name]))
         ordering = ", ".join(
@@ -137,7 +137,7 @@ def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str
             database,
             f"""
             CREATE OR REPLACE TABLE {stream.name} AS
-            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS place FROM arrived
+            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS row_order FROM arrived
         """,
         )
     moments = [tuple_.ts for tuples in streams.values() for tuple_ in tuples] or [0]
@@ -192,11 +192,13 @@ def inside(item: Input) -> str:
         case WindowKind.TUMBLE:
             return f"{floor_to('answer_time', size)} = {floor_to(f'{alias}.ts', size)}"
         case WindowKind.ROWS:
-            later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.place > {alias}.place"
+            later = (
+                f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.row_order > {alias}.row_order"
+            )
             return f"({later}) < {size}"
         case WindowKind.TUMBLE_ROWS:
-            newest = f"SELECT max(o.place) // {size} FROM {name} o WHERE o.ts <= answer_time"
-            return f"({newest}) = {alias}.place // {size}"
+            newest = f"SELECT max(o.row_order) // {size} FROM {name} o WHERE o.ts <= answer_time"
+            return f"({newest}) = {alias}.row_order // {size}"
         case _:
             return "true"
 

@@ -218,10 +218,10 @@ def test_text_shows_routing_stages_state_and_probing() -> None:
 def test_the_picture_names_every_site_stream_and_link() -> None:
     explained = explain(*example("pmjoin-example-1"))
     root = ET.fromstring(explained.svg())
-    words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"n1", "n2", "n3", "s1", "s2", "s3", "partition a", "partition b", "partition c"} <= words
+    texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"n1", "n2", "n3", "s1", "s2", "s3", "partition a", "partition b", "partition c"} <= texts
     for load in explained.chosen.links:
-        assert f"{load.stream}: {number(load.bytes_per_s)} B/s" in words
+        assert f"{load.stream}: {number(load.bytes_per_s)} B/s" in texts
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     for box in root.iter("{http://www.w3.org/2000/svg}rect"):
         right = float(box.get("x", "0")) + float(box.attrib["width"])

@@ -38,8 +38,8 @@ def test_a_filter_that_leaves_little_of_a_value_makes_it_rare() -> None:
 
 
 def test_an_even_stream_has_none() -> None:
-    told = lines("[RANGE 10 MS]", 0.0, 0.0)
-    assert told == "a.k = b.k: none by these statistics; watched for while running"
+    shown = lines("[RANGE 10 MS]", 0.0, 0.0)
+    assert shown == "a.k = b.k: none by these statistics; watched for while running"
 
 
 def test_windows_without_an_end_keep_values_in_their_buckets() -> None:
