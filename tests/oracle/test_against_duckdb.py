@@ -123,7 +123,7 @@ def merged(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]
 
 
 def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str, Sequence[Tuple]]) -> int:
-    """A table for each stream with every tuple's row number in it, and one of instants; returns the horizon."""
+    """A table for each stream with every tuple's row number, and one of instants; returns the horizon."""
     for stream in query.streams:
         database.register("arrived", without_zones(stream, streams[stream.name]))
         ordering = ", ".join(
@@ -137,7 +137,7 @@ def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str
             database,
             f"""
             CREATE OR REPLACE TABLE {stream.name} AS
-            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS row_order FROM arrived
+            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS n FROM arrived
         """,
         )
     moments = [tuple_.ts for tuples in streams.values() for tuple_ in tuples] or [0]
@@ -192,13 +192,11 @@ def inside(item: Input) -> str:
         case WindowKind.TUMBLE:
             return f"{floor_to('answer_time', size)} = {floor_to(f'{alias}.ts', size)}"
         case WindowKind.ROWS:
-            later = (
-                f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.row_order > {alias}.row_order"
-            )
+            later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.n > {alias}.n"
             return f"({later}) < {size}"
         case WindowKind.TUMBLE_ROWS:
-            newest = f"SELECT max(o.row_order) // {size} FROM {name} o WHERE o.ts <= answer_time"
-            return f"({newest}) = {alias}.row_order // {size}"
+            newest = f"SELECT max(o.n) // {size} FROM {name} o WHERE o.ts <= answer_time"
+            return f"({newest}) = {alias}.n // {size}"
         case _:
             return "true"
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from watersmeet.cli.terminal.display import count, open_display
 from watersmeet.oracle import oracle
-from watersmeet.plan.explain.physical import explain_plan
+from watersmeet.plan.explain import explain_plan
 from watersmeet.query import Pipeline
 from watersmeet.session import Session, follow
 from watersmeet.spark.jobs.job import Job

@@ -12,7 +12,7 @@ from watersmeet.cli.reading import names, sources_of, spark_session
 from watersmeet.cli.terminal.log_file import temporary_log
 from watersmeet.cli.terminal.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.explain.sites import SiteExplanation, explain_sites
+from watersmeet.plan.explain import SiteExplanation, explain_sites
 from watersmeet.plan.sites.advice import SiteAdvice
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration

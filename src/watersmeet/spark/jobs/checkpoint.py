@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.stages.state_log import describe_change

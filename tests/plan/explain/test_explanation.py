@@ -1,6 +1,6 @@
 """Explain: the papers' examples word for word, the JSON form, and that only like is compared with like.
 
-`python -m tests.plan.explain.test_explain` writes the golden texts and the example in docs/explain.md again.
+`python -m tests.plan.explain.test_explanation` writes golden texts and the example of docs/explain.md again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.paths import ROOT
 from tests.plan.explain.test_paper_queries import PAPERS, example
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.explain.explain import KNOWN_STRATEGIES, Explanation, explain
+from watersmeet.plan.explain import KNOWN_STRATEGIES, Explanation, explain
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
