@@ -13,7 +13,7 @@ from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import waiting
 from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.explain.sites import SiteExplanation, explain_sites
+from watersmeet.plan.explain import SiteExplanation, explain_sites
 from watersmeet.plan.sites.advice import SiteAdvice
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration

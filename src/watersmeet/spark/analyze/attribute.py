@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from watersmeet.plan.statistics.statistics import AttributeStatistics, Bucket, Value
+from watersmeet.plan.statistics.statistics import AttributeStatistics, Bin, Value
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.analyze.byte_width import mean_bytes
 
@@ -134,8 +134,8 @@ def _value(item: Any) -> Value | None:
 
 def _histograms(
     rows: DataFrame, counted: Sequence[_Counts], rate_of_one: float
-) -> dict[str, tuple[Bucket, ...]]:
-    """Equi-depth buckets over what is no heavy hitter: first their edges, then what they hold."""
+) -> dict[str, tuple[Bin, ...]]:
+    """Equi-depth bins over what is no heavy hitter: first their edges, then what they hold."""
     if not counted:
         return {}
     rest = rows.selectExpr(*(f"{counts.rest} AS {quote_name(counts.name)}" for counts in counted))
@@ -151,17 +151,17 @@ def _histograms(
     row = list(rest.selectExpr(*measures).collect()[0]) if measures else []
     histograms = {}
     for counts, marks in zip(counted, edges, strict=True):
-        buckets = []
+        bins = []
         for low, high in pairwise(marks):
             tuples, distinct = row.pop(0), row.pop(0)
             if tuples:
-                buckets.append(Bucket(low, high, tuples * rate_of_one, float(distinct)))
-        histograms[counts.name] = tuple(buckets)
+                bins.append(Bin(low, high, tuples * rate_of_one, float(distinct)))
+        histograms[counts.name] = tuple(bins)
     return histograms
 
 
 def _edges(percentiles: Sequence[float] | None) -> list[float]:
-    """Rising edges; the last bucket ends just above the largest value."""
+    """Rising edges; the last bin ends just above the largest value."""
     marks = sorted(set(percentiles or ()))
     return [*marks[:-1], *([marks[-1]] if len(marks) == 1 else []), _above(marks[-1])] if marks else []
 

@@ -28,8 +28,7 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
-from watersmeet.plan.routing.shares import Hypercube
+from watersmeet.plan.routing import Hypercube, Native, Pipeline, Rewrite, Shares
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import SharedDataflow

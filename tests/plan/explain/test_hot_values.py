@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from watersmeet.plan.explain.hot_values import describe_hot_values
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.routing.routing import Shares
+from watersmeet.plan.routing import Shares
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query
@@ -38,8 +38,8 @@ def test_a_filter_that_leaves_little_of_a_value_makes_it_rare() -> None:
 
 
 def test_an_even_stream_has_none() -> None:
-    told = lines("[RANGE 10 MS]", 0.0, 0.0)
-    assert told == "a.k = b.k: none by these statistics; watched for while running"
+    shown = lines("[RANGE 10 MS]", 0.0, 0.0)
+    assert shown == "a.k = b.k: none by these statistics; watched for while running"
 
 
 def test_windows_without_an_end_keep_values_in_their_buckets() -> None:

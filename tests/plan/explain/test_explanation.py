@@ -1,6 +1,6 @@
 """Explain: the papers' examples word for word, the JSON form, and that only like is compared with like.
 
-`python -m tests.plan.explain.test_explain` writes the golden texts and the example in docs/explain.md again.
+`python -m tests.plan.explain.test_explanation` writes golden texts and the example of docs/explain.md again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.paths import ROOT
 from tests.plan.explain.test_paper_queries import PAPERS, example
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.explain.explain import KNOWN_STRATEGIES, Explanation, explain
+from watersmeet.plan.explain import KNOWN_STRATEGIES, Explanation, explain
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
@@ -218,10 +218,10 @@ def test_text_shows_routing_stages_state_and_probing() -> None:
 def test_the_picture_names_every_site_stream_and_link() -> None:
     explained = explain(*example("pmjoin-example-1"))
     root = ET.fromstring(explained.svg())
-    words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"n1", "n2", "n3", "s1", "s2", "s3", "partition a", "partition b", "partition c"} <= words
+    texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"n1", "n2", "n3", "s1", "s2", "s3", "partition a", "partition b", "partition c"} <= texts
     for load in explained.chosen.links:
-        assert f"{load.stream}: {number(load.bytes_per_s)} B/s" in words
+        assert f"{load.stream}: {number(load.bytes_per_s)} B/s" in texts
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     for box in root.iter("{http://www.w3.org/2000/svg}rect"):
         right = float(box.get("x", "0")) + float(box.attrib["width"])
