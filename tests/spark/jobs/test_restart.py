@@ -14,11 +14,11 @@ from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_b
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.state_format import describe_change
 from watersmeet.session import Session
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.stages.state_log import describe_change
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_pipeline
 
@@ -100,10 +100,7 @@ def test_a_query_may_be_changed_until_it_has_run_and_is_then_refused_with_what_c
         _run(spark, case)
     assert str(refusal.value) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        "  --- checkpoint\n"
-        "  +++ query\n"
-        "  -from s2 AS b [RANGE 3 S]\n"
-        "  +from s2 AS b [RANGE 30 S]\n"
+        "  window of b: RANGE 3 S in the checkpoint, RANGE 30 S in the query\n"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
 
@@ -113,7 +110,8 @@ def test_a_column_more_in_a_stream_that_counts_rows_is_a_change() -> None:
     text = pipeline_text(QUERIES["rows"])
     wider = text.replace("s1 (k BIGINT,", "s1 (k BIGINT, extra BIGINT,")
     plans = [plan_physical(parse_pipeline(each).queries[0], 2) for each in (text, wider)]
-    assert "extra bigint" in describe_change(plans[0].fingerprint, plans[1].fingerprint)
+    change = describe_change(plans[0].fingerprint, plans[1].fingerprint)
+    assert "column extra of a: none in the checkpoint, bigint in the query\n" in change
 
 
 def test_when_a_query_cannot_start_none_of_its_file_is_left_running(
@@ -156,18 +154,15 @@ def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitio
     assert isinstance(explained, DataError)
     assert str(explained) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        "  --- checkpoint\n"
-        "  +++ query\n"
-        "  -from s2 AS b [RANGE 3 S]\n"
-        "  +from s2 AS b [RANGE 30 S]\n"
+        "  window of b: RANGE 3 S in the checkpoint, RANGE 30 S in the query\n"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
     spark.conf.set(PARTITIONS, int(partitions) + 2)
     with pytest.raises(PySparkException) as failure:
         _write(_answers(spark, case, QUERIES["plain"]), case)
     message = str(explain_failure(failure.value))
-    assert f"-shuffle partitions {partitions}\n" in message
-    assert f"+shuffle partitions {int(partitions) + 2}\n" in message
+    both = f"{partitions} in the checkpoint, {int(partitions) + 2} in the query"
+    assert f"  shuffle partitions: {both}\n" in message
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from rich.text import Text
 from watersmeet.cli.demonstration.demo import Demo
 from watersmeet.cli.demonstration.judge import Verdict, in_microseconds, judge
 from watersmeet.cli.terminal.progress_display import count, open_display
+from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.query import Pipeline
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
@@ -51,7 +52,7 @@ def show_demo(
         return True
     _show_top(console, outcome)
     console.print(Text("\nthe plan\n", style="bold cyan"))
-    console.print(Text(outcome.job.plan.pretty()), soft_wrap=True)
+    console.print(Text(explain_plan(outcome.job.plan)), soft_wrap=True)
     _show_throughput(console, outcome)
     verdict = judge(demo, outcome.pipeline, outcome.answers)
     _show_verdict(console, demo, verdict)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import KEEP, TS, LatenessPolicy
+from watersmeet.plan.state_format import identify_dataflow
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
@@ -31,8 +32,6 @@ from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
 from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.files import FileInput, PackFiles, number_files
 from watersmeet.spark.sources.parquet.rows import FileColumn
-
-DATAFLOW_FORMAT = 1  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)
@@ -163,13 +162,5 @@ class SharedCompiler:
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:
-    """What the state of a ring depends on, whatever its queries, as lines a person can compare."""
-    lines = [
-        f"ring format {DATAFLOW_FORMAT}",
-        f"shuffle partitions {partitions}",
-        f"levels {dataflow.levels}",
-    ]
-    for stream in streams:
-        columns = ", ".join(column.pretty() for column in stream.columns)
-        lines.append(f"stream {stream.name}: {columns}; event time {stream.event_time}")
-    return "\n".join(lines)
+    """What the state of a shared dataflow depends on, whatever its queries."""
+    return identify_dataflow(dataflow.levels, streams, partitions).fingerprint
