@@ -150,7 +150,7 @@ def test_a_source_that_tells_no_rate_is_refused(
         (
             SQL.replace(", event_time = 'ts'", ""),
             10,
-            "stream r declares no event_time, so a sample cannot tell",
+            "stream r declares no event_time, so a sample does not show",
         ),
         (SQL, 1, "a sample needs at least 2 rows, not 1"),
         (SQL.split("SELECT")[0], 10, "nothing to analyze: the pipeline has no query"),
