@@ -30,8 +30,9 @@ from watersmeet.spark.jobs.job import Job, RunOptions
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.answers import SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint
 from watersmeet.spark.multiquery.frame import dataflow_frame
+from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.session.packages import add_packages, download_refusal
@@ -125,7 +126,8 @@ class Session:
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
         plan = self._plan(bind_query(text, self._streams.values()), statistics, routing, limit)
         place = None if checkpoint is None else absolute_checkpoint(checkpoint)
-        return Compiler(self.spark, plan, self._sources, limit=limit, checkpoint=place).answers()
+        compiler = Compiler(spark=self.spark, plan=plan, sources=self._sources, limit=limit, checkpoint=place)
+        return compiler.answers()
 
     def queries(
         self,
@@ -155,9 +157,14 @@ class Session:
             dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
         ship = ship_dataflow(self.spark, dataflow)
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
-        inputs = dataflow_inputs(dataflow, read, self._sources, {})
-        fingerprint = dataflow_fingerprint(dataflow, read, partitions)
-        blobs = SharedCompiler(dataflow, ship, inputs, partitions, fingerprint).answers()
+        tasks = plan_levels(
+            dataflow,
+            ship,
+            dataflow_inputs(dataflow, read),
+            partitions=partitions,
+            fingerprint=dataflow_fingerprint(dataflow, read, partitions),
+        )
+        blobs = SharedCompiler(tasks, self._sources).answers()
         by_number = {each.number: each.query for each in registered}
         return dataflow_frame(blobs, SharedAnswers(ship, by_number, column_types(read, self._sources)))
 

@@ -45,7 +45,8 @@ def answers(spark: SparkSession, folder: Path, query: Query) -> DataFrame:
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     sources = {stream.name: read_batches(spark, folder, stream) for stream in query.streams}
     end = spark.readStream.schema("value string").text(str(control))
-    return Compiler(spark, plan_physical(query, partitions), sources, end).answers()
+    plan = plan_physical(query, partitions)
+    return Compiler(spark=spark, plan=plan, sources=sources, control=end).answers()
 
 
 def run_through_spark(

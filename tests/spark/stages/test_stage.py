@@ -74,9 +74,9 @@ def _place(key: tuple[str]) -> tuple[str, int, int]:
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerCache]:
     """The cache of this process, empty before and after."""
-    worker_cache.worker_cache.cache_clear()
+    worker_cache.own_cache.cache_clear()
     yield worker_cache.worker_cache()
-    worker_cache.worker_cache.cache_clear()
+    worker_cache.own_cache.cache_clear()
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_without_room_in_the_cache_answers_are_the_same(
 
 def test_a_limit_that_is_no_number_is_refused(cache: WorkerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(worker_cache.LIMIT_VARIABLE, "2g")
-    worker_cache.worker_cache.cache_clear()
+    worker_cache.own_cache.cache_clear()
     with pytest.raises(ConfigurationError, match="WATERSMEET_CACHE_BYTES is '2g'"):
         worker_cache.worker_cache()
 

@@ -56,17 +56,23 @@ def batch_id() -> int:
     return number
 
 
-def plan_hot_keys(
-    spark: SparkSession, layout: JoinLayout, grid: Grid, fingerprint: str, checkpoint: str | None
-) -> HotKeys | None:
-    """How a query treats hot values; None where it cannot spread any.
+@dataclass(frozen=True)
+class HotKeySettings:
+    """How a session treats hot values; the folder is on a disk that all workers see."""
+
+    folder: str
+    is_on: bool = True
+    min_rows: int = DEFAULT_MIN_ROWS
+
+
+def read_hot_key_settings(spark: SparkSession, checkpoint: str | None) -> HotKeySettings | None:
+    """The settings of a session for a query with this checkpoint; None where no value can be spread.
 
     Tables are files on a disk that all workers see, in the checkpoint unless a setting names a folder. Where
     no folder is set, and the checkpoint is not known here or is on another file system, values stay at home.
     """
-    classes = tuple(cls for cls, share in enumerate(grid.shares) if share > 1 and may_spread(layout, cls))
     folder = spark.conf.get(FOLDER, "") or (checkpoint and f"{checkpoint}/{IN_CHECKPOINT}")
-    if not classes or not folder or is_remote(folder):
+    if not folder or is_remote(folder):
         return None
     if folder.startswith("file:"):
         folder = "/" + folder.removeprefix("file:").lstrip("/")
@@ -76,8 +82,18 @@ def plan_hot_keys(
     rows = spark.conf.get(MIN_ROWS, str(DEFAULT_MIN_ROWS)) or ""
     if not rows.isdecimal():
         raise ConfigurationError(f"{MIN_ROWS} is {rows!r}: write a whole number of tuples")
+    return HotKeySettings(str(Path(folder).absolute()), text == "true", int(rows))
+
+
+def plan_hot_keys(
+    layout: JoinLayout, grid: Grid, fingerprint: str, settings: HotKeySettings | None
+) -> HotKeys | None:
+    """How a query treats hot values; None where it cannot spread any."""
+    classes = tuple(cls for cls, share in enumerate(grid.shares) if share > 1 and may_spread(layout, cls))
+    if not classes or settings is None:
+        return None
     name = hashlib.blake2b(fingerprint.encode(), digest_size=4).hexdigest()
-    return HotKeys(str(Path(folder).absolute()), name, classes, text == "true", int(rows))
+    return HotKeys(settings.folder, name, classes, settings.is_on, settings.min_rows)
 
 
 def summary_size(grid: Grid) -> int:

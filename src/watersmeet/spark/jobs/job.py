@@ -78,13 +78,13 @@ class Job:
             self._end_input()
         control = self.checkpoint.control()
         answers = Compiler(
-            self.spark,
-            self.plan,
-            self.sources,
-            control,
-            self.files,
-            self.options.limit,
-            self.checkpoint.folder,
+            spark=self.spark,
+            plan=self.plan,
+            sources=self.sources,
+            control=control,
+            files=self.files,
+            limit=self.options.limit,
+            checkpoint=self.checkpoint.folder,
         ).answers()
         self._query = write_stream(
             answers,

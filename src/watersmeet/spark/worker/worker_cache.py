@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +68,27 @@ class WorkerCache:
         return len(self._entries)
 
 
-@functools.cache
 def worker_cache() -> WorkerCache:
-    """The cache of this process."""
+    """The cache of this process, or the one that is lent to it."""
+    return _lent[-1] if _lent else own_cache()
+
+
+@functools.cache
+def own_cache() -> WorkerCache:
     text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT_BYTES))
     if not text.isdecimal():
         raise ConfigurationError(f"{LIMIT_VARIABLE} is {text!r}: write a whole number of bytes")
     return WorkerCache(int(text))
+
+
+_lent: list[WorkerCache] = []
+
+
+@contextmanager
+def lend_cache(cache: WorkerCache) -> Iterator[None]:
+    """While open, this process keeps its buckets in `cache`: so one process can play several workers."""
+    _lent.append(cache)
+    try:
+        yield
+    finally:
+        _lent.pop()
