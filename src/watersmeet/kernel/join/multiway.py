@@ -32,7 +32,7 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Group, ValueGroups
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
-from watersmeet.kernel.progress.row_numbers import NO_PLACES, Places
+from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.kernel.state.slice import ends_from_places, ends_from_ts, successors
@@ -77,7 +77,7 @@ class MultiwayJoin:
         self,
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
-        places: Mapping[str, Places] | None = None,
+        places: Mapping[str, RowPositions] | None = None,
         fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
@@ -88,7 +88,7 @@ class MultiwayJoin:
         self.counts = StepCounts()
         places = places or {}
         added = {
-            alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
+            alias: self._admit(alias, batch, places.get(alias, NO_POSITIONS)) for alias, batch in new.items()
         }
         for alias, known in places.items():
             self.stores[alias].settle_places(known.first, known.ts)
@@ -185,7 +185,7 @@ class MultiwayJoin:
     def chunk_count(self) -> int:
         return sum(len(store.chunks) for store in self.stores.values())
 
-    def _admit(self, alias: str, batch: pa.RecordBatch, places: Places) -> Arrivals | None:
+    def _admit(self, alias: str, batch: pa.RecordBatch, places: RowPositions) -> Arrivals | None:
         """Drops late tuples and NULL keys, keeps the rest as a chunk."""
         layout = self.layout.of(alias)
         batch = check_chunk(layout, batch)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
@@ -47,7 +47,7 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def pick(self, chosen: Places) -> Arrivals:
+    def pick(self, chosen: Selection) -> Arrivals:
         """The tuples at these places, or where this mask holds."""
         if isinstance(chosen, slice) and chosen == np.s_[0 : len(self)]:
             return self

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from watersmeet.kernel import Places
+from watersmeet.kernel import RowPositions
 from watersmeet.query import BEGINNING
 
 WIRE_SCHEMA = StructType(
@@ -128,10 +128,10 @@ def decode(blob: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def encode_places(places: Places) -> bytes:
+def encode_places(places: RowPositions) -> bytes:
     return np.concatenate(([places.first], places.ts)).astype(np.int64).tobytes()
 
 
-def decode_places(blob: bytes) -> Places:
+def decode_places(blob: bytes) -> RowPositions:
     numbers = np.frombuffer(blob, np.int64)
-    return Places(int(numbers[0]), numbers[1:])
+    return RowPositions(int(numbers[0]), numbers[1:])
