@@ -8,7 +8,7 @@ has them; stages are processors of `transformWithState`. Nothing here holds a se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -17,10 +17,12 @@ from pyspark.sql.types import StructType
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Query
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
+from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
 from watersmeet.spark.multiquery.ship import SharedShip
 from watersmeet.spark.stages.answers import AnswerRows
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 Batches = Iterator[pa.RecordBatch]
 MapBatches = Callable[[Batches], Batches]
@@ -36,6 +38,7 @@ class TaskOptions:
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: SharedShip | None = None  # how the levels of a pipeline reach the workers
     parallelism: int = 1  # tasks that run side by side
+    tuning: Tuning = field(default=DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,9 @@ class JoinTasks:
 
     inputs: tuple[InputTask, ...]
     labels: tuple[int, ...]  # of the buckets of the first stage
-    tells_time: bool  # whether the batch's own time travels with the tuples
+    reports_time: bool  # whether the batch's own time travels with the tuples
     stages: tuple[StageTask, ...]
-    metrics: tuple[str, ...]
+    metrics: Metrics
     rows: AnswerRows | None  # how answers leave the last stage as rows; None: as blobs, to be unpacked
     partitions: int
 
