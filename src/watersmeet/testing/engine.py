@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +28,7 @@ from watersmeet.spark.multiquery.answers import SharedAnswers
 from watersmeet.spark.multiquery.compile import dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_inline
+from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.script import Batch, Written, as_oracle, read_batch, read_instant
@@ -47,6 +48,7 @@ class Setup:
     state_limit: StateLimit | None = None
     statistics: Statistics | None = None
     map_tasks: int = 2  # that read each stream
+    tuning: Tuning = field(default=DEFAULT)  # sizes of chunks, frames and state values
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
 
 
@@ -175,6 +177,7 @@ class InProcessEngine:
             hot=hot if setup.hot_values else None,
             ship=ship_inline(plan.pipeline) if plan.pipeline is not None else None,
             parallelism=setup.workers,
+            tuning=setup.tuning,
         )
         return QueryDataflow(plan_tasks(plan, options))
 
@@ -191,6 +194,7 @@ class InProcessEngine:
             partitions=setup.partitions,
             fingerprint=dataflow_fingerprint(dataflow, self.streams, setup.partitions),
             direct=self._direct() if setup.direct_files else (),
+            tuning=setup.tuning,
         )
         by_number = {each.number: each.query for each in registered}
         return QueriesDataflow(tasks, SharedAnswers(ship, by_number, _types(self.streams)))
