@@ -1,4 +1,4 @@
-"""Random queries over random micro-batches, in process: answers are exactly the oracle's, whatever happens."""
+"""Random queries over random micro-batches, in process: answers are exactly the oracle's."""
 
 from __future__ import annotations
 
@@ -136,6 +136,35 @@ def test_most_cases_have_answers(outcomes: dict[int, Outcome]) -> None:
     }
     assert _share([outcomes[seed] for seed in seeds]) >= WITH_ANSWERS, shares
     assert min(shares.values()) >= 0.5, shares
+
+
+def test_cases_reach_what_they_are_about(outcomes: dict[int, Outcome]) -> None:
+    """Values do get hot, tuples are late, limits do shed and leave something."""
+    if len(outcomes) < CASES:
+        pytest.skip("only some cases were run")
+
+    def reached(variant: str, metric: str) -> int:
+        own = [outcomes[seed] for seed in range(CASES) if VARIANTS[seed % len(VARIANTS)] == variant]
+        return sum(
+            any(
+                value > 0
+                for step in each.steps
+                for name, value in step.metrics.items()
+                if name.startswith(metric)
+            )
+            for each in own
+        )
+
+    assert reached("hot values", "hot_values") >= 10
+    assert reached("hot files", "hot_values") >= 10
+    assert reached("limit small", "shed_") >= 6
+    assert sum(reached(variant, "late_") for variant in VARIANTS) >= CASES // 5
+    found = [
+        sum(outcomes[seed].found[""].values())
+        for seed in range(CASES)
+        if VARIANTS[seed % len(VARIANTS)] == "limit small"
+    ]
+    assert sum(count > 0 for count in found) >= 8
 
 
 def _share(outcomes: list[Outcome]) -> float:
