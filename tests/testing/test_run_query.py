@@ -123,7 +123,7 @@ def test_a_pipeline_of_several_queries_is_asked_which() -> None:
 
 
 def test_native_joins_cannot_run_in_process() -> None:
-    with pytest.raises(ConfigurationError, match="Spark's own joins cannot run in process"):
+    with pytest.raises(ConfigurationError, match="Spark's own joins have no tasks of ours"):
         run_query(PAID, BATCHES, streams=[ORDERS, PAYMENTS], routing="native")
 
 

@@ -17,7 +17,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
-from watersmeet.plan.physical import PhysicalPlan, plan_physical
+from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import MAX_INPUTS, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
@@ -164,16 +164,13 @@ class InProcessEngine:
 
     def _plan_query(self, query: Query) -> QueryDataflow:
         setup = self.setup
-        plan: PhysicalPlan = plan_physical(query, setup.partitions, setup.statistics, setup.routing)
-        if plan.is_native:
-            raise ConfigurationError("Spark's own joins cannot run in process: choose another routing")
+        plan = plan_physical(query, setup.partitions, setup.statistics, setup.routing)
         hot = HotKeySettings(str(self._folder / "routing"), min_rows=setup.hot_min_rows)
         options = TaskOptions(
             types=_types(self.streams),
             direct=self._direct() if setup.direct_files else frozenset(),
             limit=setup.state_limit,
             hot=hot if setup.hot_values else None,
-            ship=ship_inline(plan.pipeline) if plan.pipeline is not None else None,
             parallelism=setup.workers,
         )
         return QueryDataflow(plan_tasks(plan, options))

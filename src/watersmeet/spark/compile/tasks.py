@@ -16,10 +16,11 @@ from pyspark.sql.types import StructType
 
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Query
+from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import SharedShip, ship_inline
 from watersmeet.spark.stages.answers import AnswerRows
 
 Batches = Iterator[pa.RecordBatch]
@@ -34,7 +35,7 @@ class TaskOptions:
     direct: frozenset[str] = frozenset()  # streams whose files are read without Spark's reader
     limit: StateLimit | None = None  # of the whole query
     hot: HotKeySettings | None = None  # None: no value is spread
-    ship: SharedShip | None = None  # how the levels of a pipeline reach the workers
+    ship: Callable[[SharedDataflow], SharedShip] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
 
 
