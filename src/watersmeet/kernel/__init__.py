@@ -1,8 +1,9 @@
 """The join kernel: incremental multi-way window joins on Arrow chunks, with no engine around it."""
 
-from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, NumberingBucket, plan_bucket
+from watersmeet.kernel.batch_input import BatchInput
+from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, Numbered, NumberingBucket, plan_bucket
 from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
-from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
@@ -20,7 +21,7 @@ from watersmeet.kernel.multiquery.bucket import SharedBucket
 from watersmeet.kernel.multiquery.live_values import LiveValues, decode_reports, encode_reports
 from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, route_rows
 from watersmeet.kernel.output.distinct import DistinctValues
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.progress.stream_bounds import StreamBounds
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
 from watersmeet.kernel.routing.grid import Grid, hash_keys, route
@@ -40,26 +41,28 @@ __all__ = [
     "REF",
     "TICK",
     "TS",
+    "BatchInput",
     "Bucket",
     "BucketPlan",
     "ChangeTracker",
     "Changes",
     "DistinctValues",
-    "Fetch",
     "Grid",
     "HotTable",
     "HotValue",
     "InputLayout",
     "JoinBucket",
     "JoinLayout",
+    "LatePayload",
     "LatenessPolicy",
     "LiveValues",
     "MultiwayJoin",
+    "Numbered",
     "NumberingBucket",
     "Part",
     "PersistedChunk",
-    "Places",
     "Punctuation",
+    "RowPositions",
     "SharedBucket",
     "SharedCounts",
     "SharedRows",

@@ -17,12 +17,14 @@ from watersmeet.oracle.oracle import Row
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.spark.compile.tasks import JoinTasks, PackNamedFiles, PackRows, QueryTasks, SendFileNames
-from watersmeet.spark.exchange.wire import CHUNK, END_OF_INPUT, NAMED, UNKNOWN, WireRow, to_arrow
-from watersmeet.spark.metrics.metrics import METRICS, is_largest
+from watersmeet.spark.exchange.codec import KIND
+from watersmeet.spark.exchange.messages import MESSAGES, UNKNOWN, EndOfInput, FileName
+from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.multiquery.answers import SharedAnswers, UnpackReady
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeeds
+from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 from watersmeet.spark.multiquery.stage import shape_names
-from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
 from watersmeet.testing.answers import answer_rows, combinations, distinct_values, group_rows, select_rows
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.sources import Arrived
@@ -50,14 +52,14 @@ class QueryDataflow:
             rows = _wire_rows(cluster, join, arrived, is_end=is_end)
             for stage in join.stages:
                 rows = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
-            metrics = _add_up(rows, join.metrics)
+            metrics = join.metrics.combined(_texts(rows))
             if join.rows is not None:
                 complete = answer_rows(self.tasks.schema, rows)
             else:
                 complete = list(self.tasks.unpack(iter(_blobs(rows))))
         else:
             rows = _level_rows(cluster, join, arrived, is_end=is_end)
-            metrics = _add_up(rows, join.metrics)
+            metrics = join.metrics.combined(_level_texts(rows))
             complete = list(self.tasks.unpack(iter(_blobs(_answers_of(rows)))))
         found = combinations(query, complete)
         if query.aggregate is not None:
@@ -78,7 +80,7 @@ class QueriesDataflow:
 
     def run(self, cluster: Cluster, arrived: Arrived, *, is_end: bool) -> Output:
         rows = _level_rows(cluster, self.tasks, arrived, is_end=is_end)
-        metrics, blobs = _add_up(rows, self.tasks.metrics), _answers_of(rows)
+        metrics, blobs = self.tasks.metrics.combined(_level_texts(rows)), _answers_of(rows)
         found: dict[str, list[Row]] = {}
         for shape in shape_names(self.answers.dataflow):
             own = [batch.filter(pc.equal(batch.column("source"), shape)) for batch in blobs]
@@ -122,25 +124,20 @@ def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: b
                 columns = [(each.name, each.sql, each.type) for each in task.columns]
                 rows += cluster.run_map(task.pack, arrived.project(task.stream, [task.alias], columns))
             case PackNamedFiles():
-                named = arrived.name_files(task.streams, tells_time=join.tells_time)
+                named = arrived.name_files(task.streams, reports_time=join.reports_time)
                 rows += cluster.run_map(task.pack, named)
             case SendFileNames():
                 rows += _file_names(task, join, arrived)
     if is_end:
-        rows.append(to_arrow([WireRow(label, END_OF_INPUT) for label in join.labels]))
+        rows.append(MESSAGES.to_arrow([EndOfInput(label) for label in join.labels]))
     return rows
 
 
 def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> list[pa.RecordBatch]:
     """What Spark SQL sends in place of tuples that the stage is to read."""
-    now = arrived.now_us if join.tells_time else UNKNOWN
+    now = arrived.now_us if join.reports_time else UNKNOWN
     return [
-        to_arrow(
-            [
-                WireRow(label, task.number, rows=NAMED, now_us=now, chunk=path.encode())
-                for label in join.labels
-            ]
-        )
+        MESSAGES.to_arrow([FileName(label, task.number, path, now) for label in join.labels])
         for path in arrived.files.get(task.stream, ())
     ]
 
@@ -156,30 +153,34 @@ def _level_rows(
             names = [task.name, task.stream]
             given = arrived.project(task.stream, names, [*task.columns, *keep])
         else:
-            given = arrived.name_files(task.streams, tells_time=tasks.tells_time)
+            given = arrived.name_files(task.streams, reports_time=tasks.reports_time)
         rows += cluster.run_map(task.pack, given)
     if is_end:
         rows += cluster.run_map(tasks.pack_end, [pa.RecordBatch.from_pydict({"value": ["end"]})])
     for stage in tasks.stages:
-        rows = cluster.run_stage(stage.plan.name, stage, SHARED_SCHEMA, rows)
+        rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, rows)
     return rows
 
 
 def _answers_of(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return [batch.filter(pc.equal(batch.column("level"), ANSWERS)) for batch in rows]
+    """Rows (source, chunk), as the compiled dataflow selects them."""
+    found = []
+    for batch in rows:
+        own = batch.filter(pc.equal(batch.column(KIND), Answers.__name__))
+        columns = [own.column(LEVEL_MESSAGES.column(Answers, name)) for name in ("shape", "chunk")]
+        found.append(pa.RecordBatch.from_arrays(columns, ["source", CHUNK]))
+    return found
 
 
 def _blobs(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return [batch.select([CHUNK]) for batch in rows]
 
 
-def _add_up(rows: list[pa.RecordBatch], names: Sequence[str]) -> dict[str, int]:
-    """The metrics of all buckets together, as Spark observes them."""
-    found: dict[str, int] = {}
-    for batch in rows:
-        for text in batch.column(METRICS).drop_null().to_pylist():
-            for name, value in zip(names, map(int, text.split(",")), strict=True):
-                before = found.get(name)
-                largest = value if before is None else max(before, value)
-                found[name] = largest if is_largest(name) else value + (before or 0)
-    return found
+def _texts(rows: list[pa.RecordBatch]) -> list[str]:
+    """The metrics that buckets report."""
+    return [text for batch in rows for text in batch.column(METRICS).drop_null().to_pylist()]
+
+
+def _level_texts(rows: list[pa.RecordBatch]) -> list[str]:
+    messages = (message for batch in rows for message in LEVEL_MESSAGES.from_arrow(batch))
+    return [message.text for message in messages if isinstance(message, LevelMetrics)]

@@ -14,8 +14,9 @@ from watersmeet.kernel import TS
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.query import Expr, Stream
 from watersmeet.query.arrow_types import arrow_type
-from watersmeet.spark.exchange.gather import NOW
-from watersmeet.spark.sources.parquet.files import INPUT, PATH, is_plain
+from watersmeet.spark.exchange.collect import NOW
+from watersmeet.spark.exchange.file_input import INPUT, PATH
+from watersmeet.spark.sources.parquet.files import is_plain
 from watersmeet.testing.script import Row
 
 Projected = tuple[str, str, str | None]  # name, SQL text, Spark's name of the type where known
@@ -42,12 +43,12 @@ class Arrived:
             found.append(pa.RecordBatch.from_arrays(arrays, [name for name, _, _ in columns]))
         return found
 
-    def name_files(self, numbered: Iterable[tuple[int, str]], *, tells_time: bool) -> list[pa.RecordBatch]:
+    def name_files(self, numbered: Iterable[tuple[int, str]], *, reports_time: bool) -> list[pa.RecordBatch]:
         """Rows (input, path) of the files of some streams, a batch for each task."""
         named = [
             {INPUT: number, PATH: path} for number, stream in numbered for path in self.files.get(stream, ())
         ]
-        if tells_time:
+        if reports_time:
             named = [{**row, NOW: self.now_us} for row in named]
         return [pa.RecordBatch.from_pylist(part) for part in _cut(named, self.tasks)]
 

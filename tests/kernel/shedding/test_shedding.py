@@ -19,6 +19,7 @@ from tests.kernel.output.test_held_answers import grouped
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.kernel import (
     TS,
+    BatchInput,
     Bucket,
     JoinBucket,
     NumberingBucket,
@@ -28,7 +29,7 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.kernel.join.pieces import cut_by_time
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed as Policy
 from watersmeet.kernel.shedding.limited import WAITING_SHARE
 from watersmeet.kernel.state import store as store_module
@@ -189,7 +190,7 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
                     answers += _fed(query, parts, {name: [one]})
             feed(whole, batch, flush=batch is None)
             marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-            answers += list(parts.joins.step({}, marks))
+            answers += list(parts.joins.step(BatchInput({}, marks)))
             assert _positive(parts) == _positive(whole)
         assert oracle.bag(output_rows(query, answers)) == oracle.bag(oracle.run(*case, flush=True).rows)
 
@@ -198,7 +199,8 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
 
 def _fed(query: Query, bucket: Bucket, batch: MicroBatch) -> list[pa.Table]:
     new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
-    return list(bucket.joins.feed({alias: one for alias, one in new.items() if one.num_rows}))
+    part = {alias: one for alias, one in new.items() if one.num_rows}
+    return list(bucket.joins.step(BatchInput(part, is_last=False)))
 
 
 def _positive(bucket: Bucket) -> dict[str, int]:
@@ -214,7 +216,7 @@ def test_pieces_are_in_order_of_time_and_hold_everything_once() -> None:
     ]
     assert seen == [[1, 1], [2, 5], [9, 9], [9]]
     assert [piece.rest_from for piece in pieces] == [2, 9, 9, NEVER]
-    whole = list(cut_by_time(new, {"a": Places(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
+    whole = list(cut_by_time(new, {"a": RowPositions(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
     assert [piece.rest_from for piece in whole] == [2, 9, NEVER]
     assert [(p.places["a"].first, list(p.places["a"].ts)) for p in whole] == [
         (7, [1, 1]),

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
-from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.state.chunk import Chunk, gather, held_by, owners_of
 from watersmeet.kernel.state.chunks import mergeable
@@ -47,7 +47,7 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def pick(self, chosen: Places) -> Arrivals:
+    def pick(self, chosen: Selection) -> Arrivals:
         """The tuples at these places, or where this mask holds."""
         if isinstance(chosen, slice) and chosen == np.s_[0 : len(self)]:
             return self
@@ -239,7 +239,7 @@ class TupleStore:
         inside = (within >= 0) & (within < sizes[owners])
         return self._known_chances[np.where(inside, places, -1)]
 
-    def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
+    def bring_payload(self, matched: Sequence[Longs], watermark: int, late: LatePayload) -> None:
         """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
         for place, chunk in enumerate(self.chunks):
             if REF not in chunk.schema.names:
@@ -247,7 +247,7 @@ class TupleStore:
             needed = ends_from_ts(self.layout.window, np.asarray(chunk.column(TS))) > watermark
             for rows in matched:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
-            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, fetch))
+            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, late))
 
     def _append(self, width: int, number: int, arrivals: Arrivals) -> None:
         first_row = int(arrivals.rows.min()) // ROWS_PER_SLICE * ROWS_PER_SLICE

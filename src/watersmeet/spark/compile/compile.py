@@ -27,8 +27,9 @@ from watersmeet.spark.compile.inputs import Inputs
 from watersmeet.spark.compile.plan_tasks import plan_tasks
 from watersmeet.spark.compile.tasks import DistinctTasks, GroupedTexts, JoinTasks, QueryTasks, TaskOptions
 from watersmeet.spark.exchange.hot_keys import read_hot_key_settings
-from watersmeet.spark.exchange.wire import CHUNK, WIRE_SCHEMA
-from watersmeet.spark.metrics.metrics import METRICS, observed
+from watersmeet.spark.exchange.messages import MESSAGES
+from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import SharedCompiler
@@ -89,7 +90,7 @@ class Compiler:
             rows = rows.groupBy("bucket").transformWithStateInPandas(
                 stage.processor, stage.schema, "Append", "None"
             )
-        rows = observed(rows, OBSERVATION, tasks.join.metrics)
+        rows = tasks.join.metrics.observed(rows, OBSERVATION)
         if tasks.join.rows is not None:
             return tasks.join.rows.select(rows)
         return rows.select(CHUNK).mapInArrow(tasks.unpack, tasks.schema)
@@ -108,7 +109,7 @@ class Compiler:
     def _distinct(self, distinct: DistinctTasks, selected: DataFrame) -> DataFrame:
         """Values as they appear, through a stage of their own."""
         out = (
-            selected.mapInArrow(distinct.pack, WIRE_SCHEMA)
+            selected.mapInArrow(distinct.pack, MESSAGES.spark_schema)
             .groupBy("bucket")
             .transformWithStateInPandas(distinct.stage.processor, distinct.stage.schema, "Append", "None")
         )

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import JoinTasks, PackNamedFiles, PackRows, SendFileNames
-from watersmeet.spark.exchange.gather import NOW_SQL
-from watersmeet.spark.exchange.wire import END_OF_INPUT, NAMED, UNKNOWN, WIRE_SCHEMA
-from watersmeet.spark.sources.parquet.files import PATH, number_files
+from watersmeet.spark.exchange.collect import NOW_SQL
+from watersmeet.spark.exchange.file_input import PATH, number_files
+from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Inputs:
     control: DataFrame | None
 
     def wire(self) -> DataFrame:
-        """The wire rows of all inputs."""
+        """The messages of all inputs, as rows of the shuffle."""
         parts: list[DataFrame] = []
         named: list[DataFrame] = []
         for task in self.tasks.inputs:
@@ -36,9 +36,7 @@ class Inputs:
                     parts.append(self._packed_files(task))
                 case SendFileNames():
                     named.append(self._named(task))
-        ends = (
-            [] if self.control is None else [self._control_rows(self.control, {"input": f"{END_OF_INPUT}"})]
-        )
+        ends = [] if self.control is None else [self._for_all_buckets(self.control, EndOfInput)]
         if named:  # a few names are one small task, not one for each input; one bucket needs no exchange then
             parts.append(reduce(DataFrame.unionAll, [*named, *ends]).coalesce(1))
         else:
@@ -48,32 +46,21 @@ class Inputs:
     def _packed(self, task: PackRows) -> DataFrame:
         source = self.sources[task.stream].alias(task.alias)
         projected = source.selectExpr(*(f"{each.sql} AS {quote_name(each.name)}" for each in task.columns))
-        return projected.mapInArrow(task.pack, WIRE_SCHEMA)
+        return projected.mapInArrow(task.pack, MESSAGES.spark_schema)
 
     def _packed_files(self, task: PackNamedFiles) -> DataFrame:
         named = [(number, self.files[stream]) for number, stream in task.streams]
-        rows = number_files(named, self.tasks.partitions, tells_time=self.tasks.tells_time)
-        return rows.mapInArrow(task.pack, WIRE_SCHEMA)
+        rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
+        return rows.mapInArrow(task.pack, MESSAGES.spark_schema)
 
     def _named(self, task: SendFileNames) -> DataFrame:
-        """A row for every bucket and file."""
-        known = {"input": f"{task.number}", "rows": f"{NAMED}L", "chunk": f"CAST({PATH} AS BINARY)"}
-        if self.tasks.tells_time:
+        """A message for every bucket and file."""
+        known = {"input": f"{task.number}L", "path": PATH}
+        if self.tasks.reports_time:
             known["now_us"] = NOW_SQL
-        return self._control_rows(self.files[task.stream], known)
+        return self._for_all_buckets(self.files[task.stream], FileName, **known)
 
-    def _control_rows(self, frame: DataFrame, known: Mapping[str, str]) -> DataFrame:
-        """A wire row of these expressions for every bucket and row; all in Spark, no Python."""
-        texts = {
-            "bucket": f"explode(array({', '.join(map(str, self.tasks.labels))}))",
-            "now_us": f"{UNKNOWN}L",
-            "max_ts": f"{UNKNOWN}L",
-            **known,
-        }
-        zeros = {"binary": "X''", "bigint": "0L"}
-        return frame.selectExpr(
-            *(
-                f"{texts.get(field.name, zeros.get(field.dataType.simpleString()))} AS {field.name}"
-                for field in WIRE_SCHEMA
-            )
-        )
+    def _for_all_buckets(self, frame: DataFrame, kind: type[Message], **known: str) -> DataFrame:
+        """A message of these expressions for every bucket and row; all in Spark, no Python."""
+        bucket = f"explode(array({', '.join(map(str, self.tasks.labels))}))"
+        return frame.selectExpr(*MESSAGES.to_sql(kind, bucket=bucket, **known))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from watersmeet.kernel import KEEP, TS, Grid, InputLayout, StateLimit
 from watersmeet.query import Expr, Input, Query
@@ -22,16 +22,16 @@ from watersmeet.spark.compile.tasks import (
     ProjectedColumn,
     SendFileNames,
 )
-from watersmeet.spark.exchange.gather import CHUNK_BYTES, NOW, NOW_SQL
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
+from watersmeet.spark.exchange.file_input import FileInput, PackFiles
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.pack import Pack
-from watersmeet.spark.sources.parquet.files import FileInput, PackFiles
 from watersmeet.spark.sources.parquet.late_columns import wide_columns
+from watersmeet.spark.sources.parquet.reader import ParquetReader
 from watersmeet.spark.sources.parquet.rows import FileColumn
 from watersmeet.spark.sources.streams import event_microseconds
+from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker.frugal import frugally
-
-READING_BUCKETS = 4  # every bucket reads every file, so this pays while there are few
 
 Member = tuple[int, Input, InputLayout]
 
@@ -47,6 +47,7 @@ class InputPlanner:
     labels: tuple[int, ...]
     hot: HotKeys | None = None
     limit: StateLimit | None = None
+    tuning: Tuning = field(default=DEFAULT)
 
     def tasks(self) -> tuple[InputTask, ...]:
         """The tasks in order of the inputs; neighbours whose files are packed directly share theirs."""
@@ -58,13 +59,14 @@ class InputPlanner:
             elif self._stage_reads:
                 found += [SendFileNames(number, item.stream.name) for number, item, _ in members]
             else:
-                packs = {member[0]: self._file_input(*member) for member in members}
+                inputs = {member[0]: self._file_input(*member) for member in members}
+                packs = {number: (own.pack, own.reader) for number, own in inputs.items()}
                 streams = tuple((number, item.stream.name) for number, item, _ in members)
                 found.append(PackNamedFiles(streams, frugally(PackFiles(packs), self.limit)))
         return tuple(found)
 
     @property
-    def read_by_stage(self) -> dict[int, FileInput[Pack]]:
+    def read_by_stage(self) -> dict[int, FileInput]:
         """The inputs, by number, whose rows name files for the stage to read."""
         if not self._stage_reads:
             return {}
@@ -80,7 +82,7 @@ class InputPlanner:
         }
 
     @property
-    def tells_time(self) -> bool:
+    def reports_time(self) -> bool:
         """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
         return any(stream.idle_after_us is not None for stream in self.query.streams)
 
@@ -91,7 +93,7 @@ class InputPlanner:
     @property
     def _stage_reads(self) -> bool:
         """Whether the stage reads files; a numbering stage and a stage short of memory take packed tuples."""
-        few = self.grid.buckets <= READING_BUCKETS
+        few = self.grid.buckets <= self.tuning.reading_buckets
         return few and self.limit is None and not self.query.joins_delayed
 
     def _is_direct(self, member: Member) -> bool:
@@ -105,11 +107,14 @@ class InputPlanner:
             and all(expr.is_column and type_ in (expr.type, None) for expr, type_ in keys)
         )
 
-    def _file_input(self, number: int, item: Input, layout: InputLayout) -> FileInput[Pack]:
+    def _file_input(self, number: int, item: Input, layout: InputLayout) -> FileInput:
         columns = self._file_columns(item, layout)
         pack = self._pack(number, layout, tuple(column.name for column in columns))
-        # Under a limit of memory a batch is joined in pieces, each of which would open the files again.
-        return FileInput(pack, columns, may_be_late=self.limit is None)
+        # Under a limit of memory a batch is joined in pieces, each of which would open the files again; and
+        # tuples that wait in a numbering stage outlive their files.
+        may_be_late = self.limit is None and not self.query.joins_delayed
+        reader = ParquetReader(columns, len(self.labels), may_be_late=may_be_late, tuning=self.tuning)
+        return FileInput(pack, reader)
 
     def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
         """What the chunks of an input hold, as columns of its files."""
@@ -132,12 +137,19 @@ class InputPlanner:
         return PackRows(number, item.stream.name, item.alias, projected, pack)
 
     def _pack(self, number: int, layout: InputLayout, names: tuple[str, ...]) -> Pack:
-        return Pack(number, layout, names, self.grid, self.labels, self.hot, self._chunk_bytes)
-
-    @property
-    def _chunk_bytes(self) -> int:
-        least = 1 << 20
-        return CHUNK_BYTES if self.limit is None else max(least, min(CHUNK_BYTES, self.limit.nbytes // 16))
+        tuning = self.tuning
+        if self.limit is not None:
+            most = max(1 << 20, min(tuning.chunk_bytes, self.limit.nbytes // 16))
+            tuning = replace(tuning, chunk_bytes=most)
+        return Pack(
+            number=number,
+            layout=layout,
+            columns=names,
+            grid=self.grid,
+            labels=self.labels,
+            hot=self.hot,
+            tuning=tuning,
+        )
 
     def _projected(
         self, item: Input, layout: InputLayout
@@ -167,7 +179,7 @@ class InputPlanner:
         if keep:
             selected[KEEP] = ProjectedColumn(KEEP, keep, "boolean")
             columns += (KEEP,) if layout.window.counts_rows else ()
-        if self.tells_time:
+        if self.reports_time:
             selected[NOW] = ProjectedColumn(NOW, NOW_SQL, "bigint")
         return tuple(selected.values()), columns
 

@@ -28,14 +28,16 @@ from watersmeet.spark.compile.tasks import (
 )
 from watersmeet.spark.exchange.hot_keys import plan_hot_keys
 from watersmeet.spark.exchange.labels import bucket_labels
+from watersmeet.spark.exchange.messages import MESSAGES
 from watersmeet.spark.exchange.unpack import Payload, UnpackAnswers, UnpackValues
-from watersmeet.spark.exchange.wire import WIRE_SCHEMA
-from watersmeet.spark.metrics.metrics import metric_names
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import FeedInput, LevelTasks, plan_levels
 from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows
 from watersmeet.spark.stages.distinct import VALUES_SCHEMA, DistinctStage, PackValues
-from watersmeet.spark.stages.stage import JoinStage, NumberingStage, StagePlan
+from watersmeet.spark.stages.join_metrics import join_metrics
+from watersmeet.spark.stages.join_stage import JoinStage
+from watersmeet.spark.stages.numbering_stage import NumberingStage
+from watersmeet.spark.stages.stage_plan import StagePlan
 from watersmeet.spark.worker.frugal import frugally
 
 
@@ -99,6 +101,7 @@ class _TaskPlanner:
             labels=first.labels,
             hot=hot,
             limit=self.options.limit,
+            tuning=self.options.tuning,
         )
         rows = AnswerRows.of(schema)
         join = replace(
@@ -111,13 +114,13 @@ class _TaskPlanner:
         stages = [StageTask("join", JoinStage(join), join.output.schema)]
         if query.joins_delayed:
             stage = NumberingStage(numbering, join.grid, join.labels)
-            stages.insert(0, StageTask("rank", stage, WIRE_SCHEMA))
+            stages.insert(0, StageTask("rank", stage, MESSAGES.spark_schema))
         return JoinTasks(
             inputs=planner.tasks(),
             labels=first.labels,
-            tells_time=planner.tells_time,
+            reports_time=planner.reports_time,
             stages=tuple(stages),
-            metrics=metric_names(bucket.layout, join.streams),
+            metrics=join_metrics(bucket.layout, join.streams),
             rows=rows,
             partitions=self.plan.partitions,
         )
@@ -125,13 +128,14 @@ class _TaskPlanner:
     def _stage_plan(self, name: str, bucket: BucketPlan, grid: Grid, labels: tuple[int, ...]) -> StagePlan:
         streams = tuple(item.stream.name for item in self.query.inputs)
         return StagePlan(
-            name,
-            bucket,
-            streams,
-            grid,
-            labels,
-            self.plan.fingerprint,
+            name=name,
+            bucket=bucket,
+            streams=streams,
+            grid=grid,
+            labels=labels,
+            fingerprint=self.plan.fingerprint,
             cached_buckets=self._cached_buckets(grid),
+            tuning=self.options.tuning,
         )
 
     def _cached_buckets(self, grid: Grid) -> int | None:
@@ -175,6 +179,7 @@ class _TaskPlanner:
             direct=self.options.direct,
             partitions=self.plan.partitions,
             fingerprint=self.plan.fingerprint,
+            tuning=self.options.tuning,
         )
 
     def _distinct(self) -> DistinctTasks:

@@ -8,7 +8,7 @@ has them; stages are processors of `transformWithState`. Nothing here holds a se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -18,10 +18,12 @@ from watersmeet.kernel import StateLimit
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
+from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
 from watersmeet.spark.multiquery.ship import SharedShip, ship_inline
 from watersmeet.spark.stages.answers import AnswerRows
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 Batches = Iterator[pa.RecordBatch]
 MapBatches = Callable[[Batches], Batches]
@@ -37,6 +39,7 @@ class TaskOptions:
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: Callable[[SharedDataflow], SharedShip] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
+    tuning: Tuning = field(default=DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,9 @@ class JoinTasks:
 
     inputs: tuple[InputTask, ...]
     labels: tuple[int, ...]  # of the buckets of the first stage
-    tells_time: bool  # whether the batch's own time travels with the tuples
+    reports_time: bool  # whether the batch's own time travels with the tuples
     stages: tuple[StageTask, ...]
-    metrics: tuple[str, ...]
+    metrics: Metrics
     rows: AnswerRows | None  # how answers leave the last stage as rows; None: as blobs, to be unpacked
     partitions: int
 

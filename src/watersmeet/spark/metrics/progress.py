@@ -210,7 +210,7 @@ def _input(
         rows=rows,
         rows_per_s=rows / seconds,
         late=metrics.get(f"late_{alias}", 0),
-        null_times=metrics.get(f"undated_{alias}", 0),
+        null_times=metrics.get(f"null_times_{alias}", 0),
         max_ts_us=newest,
         ahead_us=None if newest is None or watermark is None else newest - watermark,
         malformed=malformed.get(stream, 0),

@@ -18,11 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from watersmeet.kernel import KEEP
 from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.metrics.metrics import observed
+from watersmeet.spark.exchange.codec import BUCKET, KIND
+from watersmeet.spark.exchange.file_input import number_files
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
-from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
-from watersmeet.spark.sources.parquet.files import number_files
+from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 
 DATAFLOW_FORMAT = 1  # raised when state written by an older version can no longer be read
 
@@ -40,9 +40,16 @@ class SharedCompiler:
         """Rows (source, rows, chunk): the name of a shape, and answers of this shape."""
         rows = self._packed()
         for stage in self.tasks.stages:
-            rows = rows.groupBy("bucket").transformWithStateInPandas(stage, SHARED_SCHEMA, "Append", "None")
-        rows = observed(rows, OBSERVATION, self.tasks.metrics)
-        return rows.where(F.col("level") == ANSWERS).select("source", "rows", "chunk")
+            rows = rows.groupBy(BUCKET).transformWithStateInPandas(
+                stage, LEVEL_MESSAGES.spark_schema, "Append", "None"
+            )
+        is_metrics = F.col(KIND) == LevelMetrics.__name__
+        text = F.when(is_metrics, F.col(LEVEL_MESSAGES.column(LevelMetrics, "text")))
+        rows = self.tasks.metrics.observed(rows, OBSERVATION, text)
+        columns = {"source": "shape", "rows": "rows", "chunk": "chunk"}
+        return rows.where(F.col(KIND) == Answers.__name__).select(
+            *(F.col(LEVEL_MESSAGES.column(Answers, own)).alias(name) for name, own in columns.items())
+        )
 
     def _packed(self) -> DataFrame:
         parts = [
@@ -50,7 +57,7 @@ class SharedCompiler:
             for each in self.tasks.inputs
         ]
         if self.control is not None:
-            parts.append(self.control.mapInArrow(self.tasks.pack_end, SHARED_SCHEMA))
+            parts.append(self.control.mapInArrow(self.tasks.pack_end, LEVEL_MESSAGES.spark_schema))
         return reduce(DataFrame.unionAll, parts)
 
     def _packed_rows(self, each: PackFeeds) -> DataFrame:
@@ -59,12 +66,14 @@ class SharedCompiler:
         if each.keep is not None:
             frame = frame.alias(each.name).withColumn(KEEP, F.expr(each.keep))
             selected.append(KEEP)
-        return frame.alias(each.stream).selectExpr(*selected).mapInArrow(each.pack, SHARED_SCHEMA)
+        return (
+            frame.alias(each.stream).selectExpr(*selected).mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
+        )
 
     def _packed_files(self, each: PackFeedFiles) -> DataFrame:
         named = [(number, self.files[stream]) for number, stream in each.streams]
-        rows = number_files(named, self.tasks.partitions, tells_time=self.tasks.tells_time)
-        return rows.mapInArrow(each.pack, SHARED_SCHEMA)
+        rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
+        return rows.mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:

@@ -14,15 +14,18 @@ from watersmeet.kernel import TS, LatenessPolicy
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
-from watersmeet.spark.exchange.gather import NOW, NOW_SQL
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
+from watersmeet.spark.exchange.file_input import PackFiles
 from watersmeet.spark.exchange.labels import bucket_labels
-from watersmeet.spark.multiquery.metrics import dataflow_metric_names
+from watersmeet.spark.metrics.metrics import Metrics
+from watersmeet.spark.multiquery.metrics import dataflow_metrics
 from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_columns
 from watersmeet.spark.multiquery.ship import SharedShip
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
-from watersmeet.spark.sources.parquet.files import FileInput, PackFiles
+from watersmeet.spark.sources.parquet.reader import ParquetReader
 from watersmeet.spark.sources.parquet.rows import FileColumn
 from watersmeet.spark.sources.streams import event_microseconds
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,8 @@ class LevelTasks:
     pack_end: SharedPackEnd
     stages: tuple[SharedStage, ...]  # a level each
     labels: tuple[int, ...]
-    metrics: tuple[str, ...]
-    tells_time: bool
+    metrics: Metrics
+    reports_time: bool
     partitions: int
 
 
@@ -92,9 +95,10 @@ def plan_levels(
     partitions: int,
     fingerprint: str,
     direct: Collection[str] = (),
+    tuning: Tuning = DEFAULT,
 ) -> LevelTasks:
     """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader."""
-    planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions))
+    planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), tuning)
     lateness = {
         item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
         for item in inputs
@@ -106,15 +110,25 @@ def plan_levels(
     stages = []
     for level in range(1, dataflow.levels + 1):
         name = f"level {level} {ship.digest}"
-        plan = LevelPlan(name, level, ship, lateness, names, attributes, planner.labels, fingerprint)
+        plan = LevelPlan(
+            name=name,
+            level=level,
+            ship=ship,
+            lateness=lateness,
+            names=names,
+            attributes=attributes,
+            labels=planner.labels,
+            fingerprint=fingerprint,
+            tuning=tuning,
+        )
         stages.append(SharedStage(plan))
     return LevelTasks(
         inputs=planner.tasks(direct),
         pack_end=SharedPackEnd(planner.labels),
         stages=tuple(stages),
         labels=planner.labels,
-        metrics=dataflow_metric_names(names, dataflow),
-        tells_time=planner.tells_time,
+        metrics=dataflow_metrics(names, dataflow),
+        reports_time=planner.reports_time,
         partitions=partitions,
     )
 
@@ -124,6 +138,7 @@ class _LevelPlanner:
     dataflow: SharedDataflow
     inputs: Sequence[FeedInput]
     labels: tuple[int, ...]
+    tuning: Tuning
 
     def tasks(self, direct: Collection[str]) -> tuple[PackFeeds | PackFeedFiles, ...]:
         read = [item for item in self.inputs if item.is_bare and item.stream.name in direct]
@@ -133,13 +148,20 @@ class _LevelPlanner:
         return (*tasks, self._pack_files(read)) if read else tuple(tasks)
 
     @property
-    def tells_time(self) -> bool:
+    def reports_time(self) -> bool:
         """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
         return any(item.stream.idle_after_us is not None for item in self.inputs)
 
-    @property
-    def _told(self) -> frozenset[str]:
-        return frozenset(one.feed for one in self.dataflow.expected)
+    def _pack(self, item: FeedInput, given: tuple[str, ...]) -> SharedPack:
+        return SharedPack(
+            name=item.name,
+            feeds=item.feeds,
+            labels=self.labels,
+            columns=item.columns,
+            given=given,
+            reported=frozenset(one.feed for one in self.dataflow.expected),
+            tuning=self.tuning,
+        )
 
     def _pack_rows(self, item: FeedInput) -> PackFeeds:
         """An input as Spark reads it; columns have names of ours there, without any sign that Spark reads."""
@@ -155,9 +177,9 @@ class _LevelPlanner:
             texts.setdefault(column, (f"{stream}.{quote_name(column)}", types[column]))
         given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(item.columns)}
         columns = [(safe, *texts[column]) for column, safe in given.items()]
-        if self.tells_time:
+        if self.reports_time:
             columns.append((NOW, NOW_SQL, "bigint"))
-        pack = SharedPack(item.name, item.feeds, self.labels, item.columns, tuple(given.values()), self._told)
+        pack = self._pack(item, tuple(given.values()))
         return PackFeeds(item.name, item.stream.name, tuple(columns), item.keep, pack)
 
     def _pack_files(self, read: Sequence[FeedInput]) -> PackFeedFiles:
@@ -171,7 +193,6 @@ class _LevelPlanner:
                 else FileColumn(name, name, types[name])
                 for name in item.columns
             )
-            pack = SharedPack(item.name, item.feeds, self.labels, item.columns, item.columns, self._told)
-            packs[number] = FileInput(pack, columns)
+            packs[number] = (self._pack(item, item.columns), ParquetReader(columns, tuning=self.tuning))
         streams = tuple((number, item.stream.name) for number, item in enumerate(read))
         return PackFeedFiles(streams, PackFiles(packs))
