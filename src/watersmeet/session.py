@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import StateLimit
+from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.file import read_statistics
@@ -170,7 +171,7 @@ class Session:
 
     def explain(self, text: str, statistics: Statistics | None = None, *, routing: str | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
-        return self._plan(bind_query(text, self._streams.values()), statistics, routing).pretty()
+        return explain_plan(self._plan(bind_query(text, self._streams.values()), statistics, routing))
 
     def read(self, file: Path | str, checkpoint: str | None = None) -> Pipeline:
         """A pipeline file, bound; streams declared without columns take those of their source.

@@ -23,6 +23,7 @@ from rich.text import Text
 
 from watersmeet.cli.terminal.display import count, open_display
 from watersmeet.oracle import oracle
+from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.query import Pipeline
 from watersmeet.session import Session, follow
 from watersmeet.spark.jobs.job import Job
@@ -115,7 +116,7 @@ def run_demo(demo: Demo, session: Session, folder: Path, console: Console, until
         return True
     _tell_top(console, outcome)
     console.print(Text("\nthe plan\n", style="bold cyan"))
-    console.print(Text(outcome.job.plan.pretty()), soft_wrap=True)
+    console.print(Text(explain_plan(outcome.job.plan)), soft_wrap=True)
     _tell_throughput(console, outcome)
     verdict = judge(demo, outcome.pipeline, outcome.answers)
     _tell_verdict(console, demo, verdict)

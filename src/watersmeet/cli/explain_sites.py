@@ -12,7 +12,8 @@ from watersmeet.cli.reading import names, sources_of, spark_session
 from watersmeet.cli.terminal.log_file import temporary_log
 from watersmeet.cli.terminal.messages import waiting
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.explain.sites import SiteAdvice, advise_sites
+from watersmeet.plan.explain.sites import SiteExplanation, explain_sites
+from watersmeet.plan.sites.advice import SiteAdvice
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
 from watersmeet.spark.session.connectors import local_path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class AdviceReport:
     """An advice, and what the lab says of it."""
 
-    advice: SiteAdvice
+    advice: SiteExplanation
     simulation: SiteSimulation | None = None
 
     def pretty(self) -> str:
@@ -58,10 +59,10 @@ def advise(
     command = f"watersmeet analyze {file}"
     reports = {}
     for name, query in zip(names(queries), queries, strict=True):
-        advice = advise_sites(query, statistics, statistics_command=command)
+        advice = explain_sites(query, statistics, statistics_command=command)
         simulation = None
         if seconds is not None:
-            simulation = _simulate(file, advice, statistics, seconds, master, sample_rows, seed)
+            simulation = _simulate(file, advice.advice, statistics, seconds, master, sample_rows, seed)
         reports[name] = AdviceReport(advice, simulation)
     return reports
 

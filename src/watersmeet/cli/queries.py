@@ -162,7 +162,7 @@ def _read_one(record: RegistryRecord, source: Source) -> str:
     written = split_statements(source)
     if len(written) != 1:
         raise source.refuse(
-            "one statement at a time", written[1].place, "Submit several with --many FILE.sql."
+            "one statement at a time", written[1].span, "Submit several with --many FILE.sql."
         )
     return written[0].text
 
@@ -180,7 +180,7 @@ def _bind_all(record: RegistryRecord, source: Source) -> None:
         if statement.declares:
             raise source.refuse(
                 "a ring's streams and sinks are declared when it is made",
-                statement.place,
+                statement.span,
                 "Submit SELECT, or INSERT INTO one of its sinks.",
             )
     catalog = {stream.name: stream for stream in record.pipeline.streams}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.decide import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.session import default_checkpoint
 from watersmeet.spark.exchange.hot_keys import SWITCH

@@ -106,8 +106,8 @@ def _state_reports(
     known = statistics_for(file, stats)
     reports = {}
     for name, query in zip(names(queries), queries, strict=True):
-        shares = plan_physical(query, count, known).shares
-        copies = {item.alias: shares.replication(item.alias) for item in query.inputs}
+        plan = plan_physical(query, count, known)
+        copies = {item.alias: plan.copies(item.alias) for item in query.inputs}
         if live is not None:
             loads, source = live_loads(query, read_progress(live, name), copies), f"the run of {live}"
         else:

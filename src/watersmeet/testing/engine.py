@@ -17,7 +17,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
-from watersmeet.plan.physical import PhysicalPlan, plan_physical
+from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import MAX_INPUTS, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
@@ -45,6 +45,7 @@ class Setup:
     direct_files: bool = False  # tuples come as Parquet files, which the engine reads itself where it can
     hot_values: bool = False  # whether frequent values are spread over buckets
     hot_min_rows: int = DEFAULT_MIN_ROWS  # tuples to be seen before any value is taken for hot
+    may_heat: bool = True  # False lets hot values cool, and no more heat
     state_limit: StateLimit | None = None
     statistics: Statistics | None = None
     map_tasks: int = 2  # that read each stream
@@ -76,14 +77,12 @@ class InProcessEngine:
         self.streams = _streams([queries] if isinstance(queries, Query) else list(queries.values()))
         self.cluster = Cluster(self.setup.workers, self.setup.seed)
         self.arrived: list[MicroBatch] = []  # as the oracle takes it
-        self._folder = Path(tempfile.mkdtemp(prefix="watersmeet-testing-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="watersmeet-testing-"))  # files, and tables of hot values
         self._clock_us = 0
         self._repeats = 0
         self._has_ended = False
-        if isinstance(queries, Query):
-            self._dataflow: QueryDataflow | QueriesDataflow = self._plan_query(queries)
-        else:
-            self._dataflow = self._plan_queries(queries)
+        self._queries = queries
+        self._dataflow = self._plan()
 
     def step(self, batch: Batch | Mapping[str, Sequence[Written]], now: int | str | None = None) -> Step:
         """Runs a micro-batch; `now` is its own time, which else stays where it was."""
@@ -100,7 +99,7 @@ class InProcessEngine:
             arrived = replace(arrived, files=self._write(arrived))
         step = self._run(arrived, is_end=False)
         # What is kept beyond a batch must not refer to its files: they may be gone.
-        shutil.rmtree(self._folder / "files", ignore_errors=True)
+        shutil.rmtree(self.folder / "files", ignore_errors=True)
         return step
 
     def end(self) -> Step:
@@ -109,9 +108,12 @@ class InProcessEngine:
         streams = {stream.name: stream for stream in self.streams}
         return self._run(Arrived(streams, {}, self._clock_us), is_end=True)
 
-    def restart(self) -> None:
-        """Stops the query and resumes it: workers start empty and read their state back."""
+    def restart(self, setup: Setup | None = None) -> None:
+        """Stops the query and resumes it, with another `setup` if given; workers read their state back."""
         self.cluster.restart()
+        if setup is not None:
+            self.setup = setup
+            self._dataflow = self._plan()
 
     def lose_caches(self) -> None:
         """All workers forget what they hold."""
@@ -139,7 +141,7 @@ class InProcessEngine:
 
     def close(self) -> None:
         """Removes the engine's files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, arrived: Arrived, *, is_end: bool) -> Step:
         while self._repeats:
@@ -152,7 +154,7 @@ class InProcessEngine:
         return Step(output.answers, output.metrics)
 
     def _write(self, arrived: Arrived) -> dict[str, list[str]]:
-        folder = self._folder / "files" / f"{self.cluster.batch}"
+        folder = self.folder / "files" / f"{self.cluster.batch}"
         folder.mkdir(parents=True)
         direct = self._direct()
         return {
@@ -164,18 +166,19 @@ class InProcessEngine:
     def _direct(self) -> frozenset[str]:
         return frozenset(stream.name for stream in self.streams if may_be_files(stream))
 
+    def _plan(self) -> QueryDataflow | QueriesDataflow:
+        queries = self._queries
+        return self._plan_query(queries) if isinstance(queries, Query) else self._plan_queries(queries)
+
     def _plan_query(self, query: Query) -> QueryDataflow:
         setup = self.setup
-        plan: PhysicalPlan = plan_physical(query, setup.partitions, setup.statistics, setup.routing)
-        if plan.is_native:
-            raise ConfigurationError("Spark's own joins cannot run in process: choose another routing")
-        hot = HotKeySettings(str(self._folder / "routing"), min_rows=setup.hot_min_rows)
+        plan = plan_physical(query, setup.partitions, setup.statistics, setup.routing)
+        hot = HotKeySettings(str(self.folder / "routing"), setup.may_heat, setup.hot_min_rows)
         options = TaskOptions(
             types=_types(self.streams),
             direct=self._direct() if setup.direct_files else frozenset(),
             limit=setup.state_limit,
             hot=hot if setup.hot_values else None,
-            ship=ship_inline(plan.pipeline) if plan.pipeline is not None else None,
             parallelism=setup.workers,
             tuning=setup.tuning,
         )

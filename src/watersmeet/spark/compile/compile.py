@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.routing import Native
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.cascade import cascade
@@ -52,7 +54,7 @@ class Compiler:
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
-        if self.plan.is_native:
+        if isinstance(self.plan.routing, Native):
             counted = F.create_map(F.lit("answers"), F.count(F.lit(1)))
             return cascade(self.query, self.sources).observe(OBSERVATION, counted.alias(METRICS))
         tasks = self.tasks()
@@ -68,13 +70,12 @@ class Compiler:
 
     def tasks(self) -> QueryTasks:
         """What the tasks of the query do, with the settings of this session."""
-        pipeline = self.plan.pipeline
         options = TaskOptions(
             types=column_types(self.query.streams, self.sources),
             direct=frozenset(self.files),
             limit=self.limit,
             hot=read_hot_key_settings(self.spark, self.checkpoint),
-            ship=ship_dataflow(self.spark, pipeline) if pipeline is not None else None,
+            ship=partial(ship_dataflow, self.spark),
             parallelism=self.spark.sparkContext.defaultParallelism,
         )
         return plan_tasks(self.plan, options)

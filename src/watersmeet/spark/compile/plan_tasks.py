@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, LongType, StructField, StructType, Times
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.compile.distinct_aggregates import without_distinct
@@ -60,10 +61,9 @@ class _TaskPlanner:
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         schema = answer_schema(query, payload, self.options.types)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
-        pipeline = self.plan.pipeline
         return QueryTasks(
             query=query,
-            join=self._join(schema) if pipeline is None else self._levels(pipeline),
+            join=self._route(schema),
             schema=schema,
             unpack=frugally(unpack, self.options.limit),
             residual=" AND ".join(f"({expr.sql})" for expr in query.residual) or None,
@@ -72,10 +72,18 @@ class _TaskPlanner:
             grouped=grouped_texts(query),
         )
 
-    def _join(self, schema: StructType) -> JoinTasks:
+    def _route(self, schema: StructType) -> JoinTasks | LevelTasks:
+        match self.plan.routing:
+            case Shares(hypercube):
+                return self._join(Grid(hypercube.shares), schema)
+            case Pipeline(dataflow) | Rewrite(dataflow):
+                return self._levels(dataflow)
+            case Native():
+                raise ConfigurationError("Spark's own joins have no tasks of ours: choose another routing")
+
+    def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
         query, labels = self.query, bucket_labels(self.plan.partitions)
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        grid = Grid(self.plan.shares.shares)
         bucket = replace(plan_bucket(query, self._share(grid)), initial_order=orders)
         hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, self.options.hot)
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
@@ -154,7 +162,6 @@ class _TaskPlanner:
         """A query as a pipeline: each input is packed once and sent to the level where it is joined."""
         if self.options.limit is not None:
             raise ConfigurationError("a limit of memory goes with routing by shares: --routing shares")
-        assert self.options.ship is not None, "a pipeline has to reach the workers"
         slots = {relation.source: relation.slot for relation in dataflow.relations}
         inputs = [
             FeedInput(
@@ -167,7 +174,7 @@ class _TaskPlanner:
         ]
         return plan_levels(
             dataflow,
-            self.options.ship,
+            self.options.ship(dataflow),
             inputs,
             direct=self.options.direct,
             partitions=self.plan.partitions,

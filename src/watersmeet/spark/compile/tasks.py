@@ -16,11 +16,12 @@ from pyspark.sql.types import StructType
 
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Query
+from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
 from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import SharedShip, ship_inline
 from watersmeet.spark.stages.answers import AnswerRows
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
@@ -36,7 +37,7 @@ class TaskOptions:
     direct: frozenset[str] = frozenset()  # streams whose files are read without Spark's reader
     limit: StateLimit | None = None  # of the whole query
     hot: HotKeySettings | None = None  # None: no value is spread
-    ship: SharedShip | None = None  # how the levels of a pipeline reach the workers
+    ship: Callable[[SharedDataflow], SharedShip] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
     tuning: Tuning = field(default=DEFAULT)
 

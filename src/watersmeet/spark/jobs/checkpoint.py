@@ -22,8 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.shares import Shares
-from watersmeet.query import Query
+from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.stages.state_log import describe_change
@@ -66,14 +65,9 @@ class Checkpoint:
                 "time. Start anew with another checkpoint"
             )
         if record is None or not self._holds("spark/offsets/*"):
-            pipeline = dataflow_to_json(fresh.pipeline) if fresh.pipeline is not None else None
-            shares = fresh.shares.shares
-            self._write(Record(fresh.fingerprint, fresh.partitions, shares, False, fresh.routing, pipeline))
+            self._write(_record(fresh))
             return fresh
-        resumed = replace(fresh, shares=_shares(fresh.query, fresh, record.shares))
-        resumed = replace(resumed, partitions=record.partitions)
-        if record.pipeline is not None and fresh.pipeline is not None:
-            resumed = replace(resumed, pipeline=_pipeline(record.pipeline, fresh.pipeline))
+        resumed = replace(fresh, partitions=record.partitions, routing=_resumed(fresh.routing, record))
         if resumed.fingerprint != record.fingerprint:
             raise ConfigurationError(describe_change(record.fingerprint, resumed.fingerprint))
         return resumed
@@ -166,14 +160,31 @@ def _said(reason: OSError | str) -> str:
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
 
 
-def _pipeline(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
+def _record(plan: PhysicalPlan) -> Record:
+    """What is remembered of a plan that starts now."""
+    shares: tuple[int, ...] = ()
+    pipeline: dict[str, Any] | None = None
+    match plan.routing:
+        case Shares(hypercube):
+            shares = hypercube.shares
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            pipeline = dataflow_to_json(dataflow)
+    return Record(plan.fingerprint, plan.partitions, shares, False, plan.routing.name, pipeline)
+
+
+def _resumed(fresh: Routing, record: Record) -> Routing:
+    """The routing the query was started with, if it fits at all; otherwise its fingerprint will tell."""
+    match fresh:
+        case Shares(hypercube) if len(record.shares) == len(hypercube.shares):
+            return replace(fresh, hypercube=replace(hypercube, shares=record.shares))
+        case Pipeline(dataflow) | Rewrite(dataflow) if record.pipeline is not None:
+            return replace(fresh, dataflow=_dataflow(record.pipeline, dataflow))
+        case _:
+            return fresh
+
+
+def _dataflow(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
     kept = dataflow_from_json(stored)
     endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
     return replace(kept, endings=tuple(endings))
-
-
-def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:
-    """The stored shares, if they fit the query at all; otherwise its fingerprint will tell."""
-    fits = len(shares) == len(query.graph.classes)
-    return Shares(query.graph, shares, fresh.shares.bytes_per_s) if fits else fresh.shares
