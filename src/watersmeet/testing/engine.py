@@ -28,6 +28,7 @@ from watersmeet.spark.multiquery.answers import SharedAnswers
 from watersmeet.spark.multiquery.compile import dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_inline
+from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.script import Batch, Written, as_oracle, read_batch, read_instant
@@ -49,6 +50,7 @@ class Setup:
     statistics: Statistics | None = None
     map_tasks: int = 2  # that read each stream
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
+    tuning: Tuning = DEFAULT  # the sizes by which the engine works
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class InProcessEngine:
             limit=setup.state_limit,
             hot=hot if setup.hot_values else None,
             parallelism=setup.workers,
+            tuning=setup.tuning,
         )
         return QueryDataflow(plan_tasks(plan, options))
 
@@ -194,6 +197,7 @@ class InProcessEngine:
             partitions=setup.partitions,
             fingerprint=dataflow_fingerprint(dataflow, self.streams, setup.partitions),
             direct=self._direct() if setup.direct_files else (),
+            tuning=setup.tuning,
         )
         by_number = {each.number: each.query for each in registered}
         return QueriesDataflow(tasks, SharedAnswers(ship, by_number, _types(self.streams)))
