@@ -38,7 +38,23 @@ from watersmeet.query import (
     tumble_us,
 )
 from watersmeet.query.values import canonical
+from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.testing import Setup
+
+# Sizes that the few tuples of a case reach.
+SMALL = Tuning(
+    chunk_rows=8,
+    answer_rows=5,
+    batches_per_frame=2,
+    messages_per_frame=4,
+    state_value_bytes=2000,
+    small_chunk_bytes=1000,
+    tokens_kept=3,
+    late_rows=1,
+    late_bytes=1,
+    read_rows=7,
+    chosen_rows=3,
+)
 
 VARIANTS = (
     "rows",
@@ -115,6 +131,7 @@ def _setup(rng: random.Random, seed: int, variant: str) -> Setup:
         workers=rng.choice([1, 2, 3]),
         map_tasks=rng.choice([1, 2, 3]),
         seed=seed,
+        tuning=DEFAULT if variant != "late columns" and rng.random() < 0.3 else SMALL,
     )
     match variant:
         case "files":

@@ -14,8 +14,6 @@ from watersmeet.kernel import Shed
 from watersmeet.kernel.columns import narrow
 from watersmeet.kernel.state import slice as slices
 from watersmeet.oracle import oracle
-from watersmeet.spark.sources.parquet import late_columns
-from watersmeet.spark.stages import state_log
 from watersmeet.testing import InProcessEngine, Step
 
 CASES = 168  # twelve of each variant
@@ -29,10 +27,6 @@ def small_thresholds() -> Iterator[None]:
     with (
         mock.patch.object(slices, "WORTH_TRIMMING", 1),
         mock.patch.object(narrow, "WORTH_ROWS", 2),
-        mock.patch.object(late_columns, "LATE_ROWS", 1),
-        mock.patch.object(late_columns, "LATE_BYTES", 1),
-        mock.patch.object(state_log, "PIECE_BYTES", 2000),
-        mock.patch.object(state_log, "SMALL_BYTES", 1000),
     ):
         yield
 

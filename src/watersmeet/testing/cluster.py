@@ -68,8 +68,9 @@ class Cluster:
         """The output of a map stage, a task for each batch; each goes to any worker."""
         found = []
         for rows in tasks:
+            cut = self._random.randrange(rows.num_rows + 1)  # Spark hands a task its rows in batches
             with self._task(self._random.randrange(len(self.workers))):
-                found += list(function(iter([rows])))
+                found += list(function(iter([rows[:cut], rows[cut:]])))
         return found
 
     def run_stage(

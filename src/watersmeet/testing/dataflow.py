@@ -6,7 +6,7 @@ done here by the oracle's evaluator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel import KEEP
 from watersmeet.oracle.oracle import Row
-from watersmeet.query import Query
+from watersmeet.query import ANSWER_TIME
 from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.spark.compile.tasks import JoinTasks, PackNamedFiles, PackRows, QueryTasks, SendFileNames
 from watersmeet.spark.exchange.codec import KIND
@@ -99,20 +99,8 @@ class QueriesDataflow:
                 for row in batch.to_pylist()
             ]
         unpack, _ = self.answers.unpack_tuples([tail])
-        exact = _Conditions(query, tail.conditions)
-        return exact.select(unpack(iter(blobs)))
-
-
-@dataclass(frozen=True)
-class _Conditions:
-    """What a shared dataflow leaves to Spark of one query."""
-
-    query: Query
-    conditions: Sequence[str]
-
-    def select(self, batches: Iterable[pa.RecordBatch]) -> list[Row]:
-        found = combinations(self.query, list(batches), time="answer_time")
-        return [row for row, _, _ in select_rows(self.query, found, self.conditions)]
+        found = combinations(query, list(unpack(iter(blobs))), time=ANSWER_TIME)
+        return [row for row, _, _ in select_rows(query, found, tail.conditions)]
 
 
 def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> list[pa.RecordBatch]:
