@@ -10,9 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import lay_out
 from watersmeet.query import BEGINNING, Column, Stream
-from watersmeet.spark.metrics.metrics import METRICS, metric_names, observed
+from watersmeet.spark.metrics.metrics import METRICS, Metric, Metrics, max_ts
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sources.generator import FORMAT
+from watersmeet.spark.stages.join_metrics import join_metrics
 from watersmeet.sql import bind_query
 
 
@@ -36,7 +37,7 @@ FIRST = report(
 STREAMS = {"a": "r1", "b": "r2"}
 
 
-def test_a_report_tells_each_input_and_the_query() -> None:
+def test_a_report_covers_each_input_and_the_query() -> None:
     progress = parse_progress(FIRST, STREAMS)
     assert [item.alias for item in progress.inputs] == ["a", "b"]
     assert [item.rows_per_s for item in progress.inputs] == [2000, 1000]
@@ -111,11 +112,12 @@ def test_the_json_of_progress_is_plain() -> None:
 
 def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: Path) -> None:
     source = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60").load()
-    told = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
-    told_of_even = F.when(F.unix_micros("ts") % 2000 == 0, told)  # the others are answers, and tell nothing
-    output = source.repartition(3).select(told_of_even.alias(METRICS))
+    reported = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
+    reported_by_even = F.when(F.unix_micros("ts") % 2000 == 0, reported)  # the others are answers alone
+    output = source.repartition(3).select(reported_by_even.alias(METRICS))
+    metrics = Metrics([max_ts("r1"), Metric("input_a"), Metric("answers")])
     query = (
-        observed(output, "watersmeet", ("input_a", "answers", "max_ts_r1"))
+        metrics.observed(output, "watersmeet")
         .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
@@ -123,9 +125,9 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
     )
     query.awaitTermination()
     progress = None
-    for spoken in query.recentProgress:
-        progress = parse_progress(json.loads(spoken.json), {"a": "r1"}, progress)
-        assert parse_progress(spoken, {"a": "r1"}).answers == progress.answers
+    for spark_report in query.recentProgress:
+        progress = parse_progress(json.loads(spark_report.json), {"a": "r1"}, progress)
+        assert parse_progress(spark_report, {"a": "r1"}).answers == progress.answers
     assert progress is not None
     assert (progress.totals.rows, progress.totals.answers, progress.answers) == (50, 50, 20)
     assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 98 * 1000
@@ -139,7 +141,7 @@ def test_no_two_metrics_have_one_name_whatever_the_aliases() -> None:
     inputs = ", ".join(f"s{n} [RANGE 1 SECOND] AS {alias}" for n, alias in enumerate(aliases))
     equal = " AND ".join(f"a.k = {alias}.k" for alias in aliases[1:])
     query = bind_query(f"SELECT a.k FROM {inputs} WHERE {equal}", streams)
-    names = metric_names(lay_out(query), tuple(stream.name for stream in streams))
+    names = join_metrics(lay_out(query), tuple(stream.name for stream in streams)).names
     assert len(set(names)) == len(names)
 
 
@@ -154,7 +156,7 @@ def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:
     assert (second.malformed, second.totals.malformed) == (0, 4)
 
 
-def test_shed_tuples_and_completeness_are_told_and_summed_up() -> None:
+def test_shed_tuples_and_completeness_are_reported_and_summed_up() -> None:
     first = parse_progress(report(1, input_a=10, shed_a=4, kept_a=6, combinations=30, missed_milli=10_000))
     assert (first.shed, first.totals.shed, first.inputs[0].kept) == (4, 4, 6)
     assert first.completeness == first.totals.completeness == 0.75
