@@ -16,7 +16,7 @@ from watersmeet.serve.registry.names import check_name, name_statements, refuse_
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, require_record
 from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
 from watersmeet.serve.registry.tails import TOUCH_S, Tail
-from watersmeet.session import read_text
+from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements
@@ -162,7 +162,7 @@ def _read_one(record: RegistryRecord, source: Source) -> str:
     written = split_statements(source)
     if len(written) != 1:
         raise source.refuse(
-            "one statement at a time", written[1].place, "Submit several with --many FILE.sql."
+            "one statement at a time", written[1].span, "Submit several with --many FILE.sql."
         )
     return written[0].text
 
@@ -180,7 +180,7 @@ def _bind_all(record: RegistryRecord, source: Source) -> None:
         if statement.declares:
             raise source.refuse(
                 "a ring's streams and sinks are declared when it is made",
-                statement.place,
+                statement.span,
                 "Submit SELECT, or INSERT INTO one of its sinks.",
             )
     catalog = {stream.name: stream for stream in record.pipeline.streams}

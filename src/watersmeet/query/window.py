@@ -27,7 +27,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.query.duration import format_duration
+from watersmeet.query.duration import UNITS_US, format_duration
 
 NEVER = 2**63 - 1  # an end no instant reaches
 BEGINNING = -(2**63)  # a watermark no tuple is behind
@@ -273,10 +273,27 @@ def tumble_rows(count: int) -> Window:
 
 
 def window_from_json(fields: list[str | int]) -> Window:
-    """A window from its name and size."""
+    """A window from its name and size; KeyError or ValueError if there is none."""
     name, size = fields
-    kind = next(kind for kind in WINDOW_KINDS if kind.name == name)
+    kind = {kind.name: kind for kind in WINDOW_KINDS}[str(name)]
+    if not kind.is_bounded and size:
+        raise ValueError(f"a {name} window cannot have size {size}")
     return kind(size) if kind.is_bounded else kind()  # type: ignore[call-arg]
+
+
+def name_window(window: Window) -> str:
+    """A window inside of names that state is kept under: part of the state format.
+
+    >>> name_window(range_us(90_000_000))
+    '[RANGE 90 S]'
+    """
+    if not window.is_bounded:
+        return f"[{window.name}]"
+    name, size = window.to_json()
+    if window.counts_rows:
+        return f"[{name} {size}]"
+    unit_us, unit = max((unit_us, unit) for unit, unit_us in UNITS_US.items() if int(size) % unit_us == 0)
+    return f"[{name} {int(size) // unit_us} {unit.upper()}]"
 
 
 def _alike(position: Position, value: int) -> Position:

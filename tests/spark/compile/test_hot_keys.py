@@ -31,8 +31,15 @@ from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.kernel import Grid, HotTable, JoinLayout, plan_bucket
 from watersmeet.kernel.columns.hashing import hash_column
 from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.session import Session, follow
-from watersmeet.spark.exchange.hot_keys import FOLDER, MIN_ROWS, SWITCH, HotKeys, plan_hot_keys
+from watersmeet.session import Session
+from watersmeet.spark.exchange.hot_keys import (
+    FOLDER,
+    MIN_ROWS,
+    SWITCH,
+    HotKeys,
+    plan_hot_keys,
+    read_hot_key_settings,
+)
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.sql import parse_pipeline
@@ -106,10 +113,11 @@ def test_a_query_stopped_while_values_are_spread_goes_on_by_its_table(
     rng = random.Random(2)
     hot = {"s1": 0.2, "s2": 0.7, "s3": 0.1}
     case = write_case(tmp_path, QUERIES["plain"], [batch(rng, n, hot) for n in range(8)], arrived=6)
-    session = Session(spark)
-    jobs = session.start(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
-    follow(jobs, until=lambda: jobs[0].progress is not None and jobs[0].progress.batch_id >= 3)
-    session.stop(jobs)  # most likely within a batch
+    started = Session(spark).start(
+        case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True)
+    )
+    started.follow(until=lambda: any(progress.batch_id >= 3 for progress in started.progress.values()))
+    started.stop()  # most likely within a batch
     table = tables(case)[-1]
     line = table.find(0, HOT)
     assert line is not None
@@ -159,7 +167,8 @@ def test_tables_are_kept_where_all_workers_see_them_or_nothing_is_spread(spark: 
     rows = plan_bucket(parse_pipeline(pipeline_text(QUERIES["rows"])).queries[0])
 
     def plan(checkpoint: str | None, layout: JoinLayout = bucket.layout) -> HotKeys | None:
-        return plan_hot_keys(spark, layout, Grid((3,)), "a plan", checkpoint)
+        settings = read_hot_key_settings(spark, checkpoint)
+        return plan_hot_keys(layout, Grid((3,)), "a plan", settings)
 
     assert plan(None) is None
     assert plan("hdfs://host/checkpoint") is None
@@ -177,10 +186,9 @@ def test_tables_are_kept_where_all_workers_see_them_or_nothing_is_spread(spark: 
 
 @pytest.mark.parametrize(("setting", "text"), [(SWITCH, "perhaps"), (MIN_ROWS, "many")])
 def test_settings_that_say_nothing_are_refused(spark: SparkSession, setting: str, text: str) -> None:
-    layout = plan_bucket(parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]).layout
     spark.conf.set(setting, text)
     with pytest.raises(ConfigurationError, match=f"{setting} is '{text}'"):
-        plan_hot_keys(spark, layout, Grid((3,)), "a plan", "/disk/checkpoint")
+        read_hot_key_settings(spark, "/disk/checkpoint")
 
 
 def test_a_driver_killed_while_values_are_spread_loses_and_repeats_nothing(

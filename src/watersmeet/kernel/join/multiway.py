@@ -30,7 +30,7 @@ from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import Probe, ProbingOrder
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Group, ValueGroups
-from watersmeet.kernel.late_payload import Fetch
+from watersmeet.kernel.late_payload import LatePayload
 from watersmeet.kernel.layout import POSITION, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals, concat_arrivals
@@ -81,12 +81,12 @@ class MultiwayJoin:
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
         positions: Mapping[str, RowPositions] | None = None,
-        fetch: Fetch | None = None,
+        late: LatePayload | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
         Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
-        `fetch` brings the payload of chunks that came with references in its place.
+        `late` brings the payload of chunks that came with references in its place.
         """
         self.counts = StepCounts()
         positions = positions or {}
@@ -98,8 +98,8 @@ class MultiwayJoin:
             self.stores[alias].settle_positions(known.first, known.ts)
         ready = self.arrived = self._release(added, max(watermark, self.watermark))
         found = self._find(ready)
-        if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
-            found = self._with_payload(found, max(watermark, self.watermark), fetch)
+        if late is not None and any(REF in batch.schema.names for batch in new.values()):
+            found = self._with_payload(found, max(watermark, self.watermark), late)
         for complete in found:
             sure, table = answers(self.stores, complete)
             if table.num_rows:
@@ -269,7 +269,7 @@ class MultiwayJoin:
                         self.stores[head].index(arrivals)
 
     def _with_payload(
-        self, found: Iterator[Partials[int]], watermark: int, fetch: Fetch
+        self, found: Iterator[Partials[int]], watermark: int, late: LatePayload
     ) -> Iterator[Partials[int]]:
         """The same combinations, once their payload and that of all tuples which stay has been fetched.
 
@@ -285,7 +285,7 @@ class MultiwayJoin:
                 break
         stays = watermark if rows <= self.tuning.max_waiting else BEGINNING
         for alias, store in self.stores.items():
-            store.bring_payload([complete.rows[alias] for complete in waiting], stays, fetch)
+            store.bring_payload([complete.rows[alias] for complete in waiting], stays, late)
         yield from waiting
         yield from found
 

@@ -1,8 +1,8 @@
 """Summaries of the tuples that are about live: counts fade as tuples leave their window.
 
-Nobody keeps the tuples themselves, so each leaves by halves, as if lifetimes were exponential with the window
-as their mean: after time t a share exp(-t / window) of the old counts is left. New tuples came evenly over that
-time, so (1 - exp(-t / window)) / (t / window) of them are still live at its end.
+The tuples themselves are not kept, so lifetimes are taken to be exponential with the window as their mean:
+after time t a share exp(-t / window) of the old counts is left. New tuples came evenly over that time, so
+(1 - exp(-t / window)) / (t / window) of them are still live at its end.
 
 Guarantee: a function of the reports and clocks alone, so a batch that is done again counts again in the same
 way. At a steady rate the total tends to rate times window, the tuples that are live.

@@ -1,27 +1,28 @@
-"""A ring as text: its joins by level with how many queries share each, its feeds, what they spare."""
+"""A shared dataflow as text: joins by level with how many queries share each, feeds, what they spare."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from watersmeet.plan.multiquery.describe import describe_join, queries_sharing
 from watersmeet.plan.multiquery.savings import dataflow_savings
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.query import Stream
-from watersmeet.query.shared_dataflow import Join, Relation, SharedDataflow
+from watersmeet.query.shared_dataflow import SharedDataflow
 
 SHOWN = 20  # joins of a level, and feeds, that are listed
 
 
 def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), shown: int = SHOWN) -> str:
-    """All of a ring that a person can take in; with the streams' declarations also what it spares."""
+    """All of a dataflow that a person can take in; with the streams' declarations also what it spares."""
     parts = [
         (f"level {level}", level_lines(dataflow, level, shown)) for level in range(1, dataflow.levels + 1)
     ]
     parts.append(("feeds", _feed_lines(dataflow, shown)))
     parts.append(("against indexing every attribute", _saving_lines(dataflow, streams)))
     head = (
-        f"ring of {_count(len(dataflow.endings), 'query', 'queries')} over "
+        f"shared dataflow of {_count(len(dataflow.endings), 'query', 'queries')} over "
         f"{_count(len({feed.stream for feed in dataflow.feeds}), 'stream')}: "
         f"{_count(len(dataflow.feeds), 'feed')}, "
         f"{_count(len(dataflow.relations), 'relation')}, {_count(len(dataflow.joins), 'join')}"
@@ -32,7 +33,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
     """The joins of a level, those first that most queries share."""
-    shared, ending = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
+    shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
         (join for join in dataflow.joins if join.level == level),
@@ -40,33 +41,10 @@ def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> lis
     )
     lines = []
     for join in joins[:shown]:
-        ends = f", {ending[join.name]} ending here" if ending[join.name] else ""
+        ends = f", {tails[join.name]} ending here" if tails[join.name] else ""
         users = _count(shared[join.name], "query", "queries")
         lines.append(f"{join.name}  {describe_join(join, relations)}; {users}{ends}")
     return _shortened(lines, len(joins))
-
-
-def describe_join(
-    join: Join, relations: Mapping[str, Relation], made: Mapping[str, str] | None = None
-) -> str:
-    """What meets what, by which attribute; `made` says what to call the results of joins."""
-    members = [relations[name] for name in join.members]
-    met = ", ".join(
-        f"{one.slot or (made or {}).get(one.source, one.source)} by {one.route}" for one in members
-    )
-    routes = {one.qualified(one.route) for one in members}
-    also = [f"{left} = {right}" for left, right in join.equalities if not {left, right} <= routes]
-    return f"{met} where {' and '.join(also)}" if also else met
-
-
-def queries_sharing(dataflow: SharedDataflow) -> Counter[str]:
-    """For every join, how many queries need its results."""
-    source = {relation.name: relation.source for relation in dataflow.relations}
-    shared: Counter[str] = Counter(ending.join for ending in dataflow.endings)
-    for join in sorted(dataflow.joins, key=lambda join: -join.level):
-        for below in {source[member] for member in join.members}:
-            shared[below] += shared[join.name]
-    return shared
 
 
 def _feed_lines(dataflow: SharedDataflow, shown: int) -> list[str]:

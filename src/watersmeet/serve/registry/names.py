@@ -51,4 +51,4 @@ def name_statements(source: Source, statements: Iterable[Written], start: str) -
 
 
 def _refuse(source: Source, statement: Written, problem: str) -> SqlError:
-    return source.refuse(problem, statement.place, "Name it by a line before it: -- name: some-name")
+    return source.refuse(problem, statement.span, "Name it by a line before it: -- name: some-name")
