@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
-from watersmeet.plan.explain.physical import explain_plan
+from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
@@ -39,8 +39,9 @@ from watersmeet.spark.jobs.pipeline_file import (
 from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answers import SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint
 from watersmeet.spark.multiquery.frame import dataflow_frame
+from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.session.packages import add_packages, download_refusal
@@ -157,9 +158,14 @@ class Session:
         if levels is None:
             dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
         ship = ship_dataflow(self.spark, dataflow)
-        inputs = dataflow_inputs(dataflow, streams, self._sources, {})
-        fingerprint = dataflow_fingerprint(dataflow, streams, self._partitions)
-        blobs = SharedCompiler(dataflow, ship, inputs, self._partitions, fingerprint).answers()
+        tasks = plan_levels(
+            dataflow,
+            ship,
+            dataflow_inputs(dataflow, streams),
+            partitions=self._partitions,
+            fingerprint=dataflow_fingerprint(dataflow, streams, self._partitions),
+        )
+        blobs = SharedCompiler(tasks, self._sources).answers()
         by_number = {each.number: each.query for each in registered}
         return dataflow_frame(blobs, SharedAnswers(ship, by_number, column_types(streams, self._sources)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.routing import ROUTINGS
+from watersmeet.plan.routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions

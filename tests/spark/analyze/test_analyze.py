@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
-from watersmeet.plan.explain.explain import explain
+from watersmeet.plan.explain import explain
 from watersmeet.plan.statistics.file import read_statistics, write_statistics
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics
 from watersmeet.query import Pipeline, Stream

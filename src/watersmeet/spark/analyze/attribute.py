@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from watersmeet.plan.statistics.statistics import AttributeStatistics, Bucket, Value
+from watersmeet.plan.statistics.statistics import AttributeStatistics, Bin, Value
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.analyze.byte_width import mean_bytes
 
@@ -134,7 +134,7 @@ def _value(item: Any) -> Value | None:
 
 def _histograms(
     rows: DataFrame, counted: Sequence[_Counts], rate_of_one: float
-) -> dict[str, tuple[Bucket, ...]]:
+) -> dict[str, tuple[Bin, ...]]:
     """Equi-depth bins over the values that are no heavy hitters: first their edges, then their counts."""
     if not counted:
         return {}
@@ -155,7 +155,7 @@ def _histograms(
         for low, high in pairwise(limits):
             tuples, distinct = row.pop(0), row.pop(0)
             if tuples:
-                bins.append(Bucket(low, high, tuples * rate_of_one, float(distinct)))
+                bins.append(Bin(low, high, tuples * rate_of_one, float(distinct)))
         histograms[counts.name] = tuple(bins)
     return histograms
 
