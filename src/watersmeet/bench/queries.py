@@ -32,8 +32,8 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import observed_metrics
 from watersmeet.spark.session.environment import PARTITIONS, PROVIDER
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ def test_levels_run_through_spark_and_a_resumed_query_keeps_its_routing(
 ) -> None:
     case = write_case(tmp_path, REWRITTEN[1], shifting_batches()[:3], arrived=2)
     options = RunOptions(available_now=True, routing="rewrite")
-    (job,) = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+    (job,) = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options).jobs
     reported = [observed_metrics(report) for report in job.reports]
     assert sum(each["combinations_level_2"] for each in reported) > 0
     with pytest.raises(ConfigurationError, match="rewritten step by step"):
@@ -29,10 +29,10 @@ def test_levels_run_through_spark_and_a_resumed_query_keeps_its_routing(
         )
     arrive(case, [2])
     # A routing that was not asked for again goes on as it was.
-    (resumed,) = Session(spark).run(
+    resumed = Session(spark).run(
         case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True)
     )
-    assert resumed.plan.routing.name == "rewrite"
+    assert resumed.jobs[0].plan.routing.name == "rewrite"
     case.check(spark, flush=False)
 
 

@@ -39,8 +39,8 @@ from watersmeet.query import (
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 SINKS = """
@@ -196,7 +196,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     job = dataflow_job(spark, case, second, job.dataflow)
     run_to_end(job)
     assert job.progress is not None
-    assert job.progress.total_rows == 240
+    assert job.progress.totals.rows == 240
     arrive(case, [4, 5])
     run_to_end(dataflow_job(spark, case, second, job.dataflow))
 

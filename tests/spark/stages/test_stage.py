@@ -19,6 +19,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel import Grid, plan_bucket
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Row, Tuple
+from watersmeet.plan.physical import plan_physical
 from watersmeet.query import Query
 from watersmeet.session import Session
 from watersmeet.spark.exchange.messages import MESSAGES, Message, Progress, Tuples
@@ -87,14 +88,14 @@ def query() -> Query:
     return parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]
 
 
-def _plan(query: Query, fingerprint: str = "one line\nanother line", tuning: Tuning = DEFAULT) -> StagePlan:
+def _plan(query: Query, partitions: int = 3, tuning: Tuning = DEFAULT) -> StagePlan:
     return StagePlan(
         name="join",
         bucket=plan_bucket(query),
         streams=tuple(item.stream.name for item in query.inputs),
         grid=Grid((1,)),
         labels=(LABEL,),
-        fingerprint=fingerprint,
+        fingerprint=plan_physical(query, partitions).fingerprint,
         tuning=tuning,
     )
 
@@ -231,9 +232,10 @@ def test_state_of_another_plan_is_refused_with_what_differs(query: Query, cache:
     store = FakeStore()
     batches = random_batches(seed=8, count=2)
     _step(query, store, batches[0])
-    stage = JoinStage(_plan(query, "one line\na changed line"))
+    stage = JoinStage(_plan(query, partitions=4))
     stage.init(store)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"(?s)different query.*-another line.*\+a changed line"):
+    differs = "shuffle partitions: 3 in the checkpoint, 4 in the query"
+    with pytest.raises(DataError, match=rf"(?s)different query.*\n  {differs}\n"):
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batches[1])]), None))
 
 
@@ -261,8 +263,8 @@ def test_without_room_in_the_cache_answers_are_the_same(
 
 def test_two_plans_in_one_streaming_query_have_places_of_their_own(query: Query, cache: WorkerCache) -> None:
     batch = random_batches(seed=11, count=1)[0]
-    for fingerprint in ("one", "other"):
-        stage = JoinStage(_plan(query, fingerprint))
+    for partitions in (3, 4):
+        stage = JoinStage(_plan(query, partitions))
         stage.init(FakeStore())  # type: ignore[arg-type]
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batch)]), None))
     assert len(cache) == 2

@@ -35,7 +35,7 @@ from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import PersistedChunk
-from watersmeet.kernel.state.slice import ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.state.slice import ends_from_places
 from watersmeet.kernel.state.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.query import BEGINNING, NEVER
 
@@ -226,7 +226,7 @@ class MultiwayJoin:
         places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
         rows = np.arange(start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
-        return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
+        return Arrivals(ts, layout.window.known_end_us(ts), rows, hashes, places)
 
     def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:
         expected = self._key_types.setdefault(cls, column.type)
@@ -351,7 +351,7 @@ class MultiwayJoin:
         """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""
         store, window = self.stores[alias], self.layout.of(alias).window
         if arrivals.places is not None:
-            alive = successors(window, arrivals.places) > store.newest_place
+            alive = window.expires_at(arrivals.places) > store.newest_place
             store.index(replace(arrivals.pick(alive), ends=np.full(np.count_nonzero(alive), NEVER)))
         elif self.layout.delayed:
             waiting = arrivals.ts >= self.watermark

@@ -26,10 +26,10 @@ from watersmeet.spark.exchange.collect import NOW, NOW_SQL
 from watersmeet.spark.exchange.file_input import FileInput, PackFiles
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.pack import Pack
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.late_columns import wide_columns
 from watersmeet.spark.sources.parquet.reader import ParquetReader
 from watersmeet.spark.sources.parquet.rows import FileColumn
-from watersmeet.spark.sources.streams import event_microseconds
 from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker.frugal import frugally
 

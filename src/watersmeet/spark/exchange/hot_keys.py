@@ -15,7 +15,7 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import NO_HOT_VALUES, Grid, HotTable, JoinLayout, Summary, may_spread, summarise
 from watersmeet.kernel.columns.hashing import Hashes
 from watersmeet.spark.exchange.routing_files import RoutingFiles
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 from watersmeet.spark.worker.task_facts import known_batch, query_id, run_id
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
@@ -70,17 +70,16 @@ def read_hot_key_settings(spark: SparkSession, checkpoint: str | None) -> HotKey
     no folder is set, and the checkpoint is not known here or is on another file system, values stay at home.
     """
     folder = spark.conf.get(FOLDER, "") or (checkpoint and f"{checkpoint}/{IN_CHECKPOINT}")
-    if not folder or is_remote(folder):
+    path = local_path(folder) if folder else None
+    if path is None:
         return None
-    if folder.startswith("file:"):
-        folder = "/" + folder.removeprefix("file:").lstrip("/")
     text = (spark.conf.get(SWITCH, "true") or "").lower()
     if text not in ("true", "false"):
         raise ConfigurationError(f"{SWITCH} is {text!r}: write true or false")
     rows = spark.conf.get(MIN_ROWS, str(DEFAULT_MIN_ROWS)) or ""
     if not rows.isdecimal():
         raise ConfigurationError(f"{MIN_ROWS} is {rows!r}: write a whole number of tuples")
-    return HotKeySettings(str(Path(folder).absolute()), text == "true", int(rows))
+    return HotKeySettings(str(path.absolute()), text == "true", int(rows))
 
 
 def plan_hot_keys(

@@ -22,7 +22,7 @@ from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import CONSOLE, spark_interval
+from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 
 TAILED = 10_000  # answers of a batch, at most, for who looks on
 

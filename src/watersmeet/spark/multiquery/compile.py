@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import KEEP
+from watersmeet.plan.state_format import identify_dataflow
 from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.codec import BUCKET, KIND
@@ -23,8 +24,6 @@ from watersmeet.spark.exchange.file_input import number_files
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
-
-DATAFLOW_FORMAT = 1  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)
@@ -77,13 +76,5 @@ class SharedCompiler:
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:
-    """What the state of a ring depends on, whatever its queries, as lines a person can compare."""
-    lines = [
-        f"ring format {DATAFLOW_FORMAT}",
-        f"shuffle partitions {partitions}",
-        f"levels {dataflow.levels}",
-    ]
-    for stream in streams:
-        columns = ", ".join(column.pretty() for column in stream.columns)
-        lines.append(f"stream {stream.name}: {columns}; event time {stream.event_time}")
-    return "\n".join(lines)
+    """What the state of a shared dataflow depends on, whatever its queries."""
+    return identify_dataflow(dataflow.levels, streams, partitions).fingerprint

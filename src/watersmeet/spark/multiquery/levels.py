@@ -22,9 +22,9 @@ from watersmeet.spark.multiquery.metrics import dataflow_metrics
 from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_columns
 from watersmeet.spark.multiquery.ship import SharedShip
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.reader import ParquetReader
 from watersmeet.spark.sources.parquet.rows import FileColumn
-from watersmeet.spark.sources.streams import event_microseconds
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
 
