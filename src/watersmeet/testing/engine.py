@@ -51,7 +51,6 @@ class Setup:
     map_tasks: int = 2  # that read each stream
     tuning: Tuning = field(default=DEFAULT)  # sizes of chunks, frames and state values
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
-    tuning: Tuning = DEFAULT  # the sizes by which the engine works
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ def partitions(spark: SparkSession) -> Iterator[str]:
 
 
 def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
-    selects = [QUERIES[kind] for kind in ("plain", "distinct", "aggregate", "rows")]
+    """A query of two stages, and one whose groups Spark keeps itself; all kinds are stopped in process."""
+    selects = [QUERIES[kind] for kind in ("aggregate", "rows")]
     case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)
     run = Session(spark).start(case.file, checkpoint=case.checkpoint)
     run.follow(until=lambda: len(run.progress) == len(selects))
