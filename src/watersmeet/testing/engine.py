@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,7 +49,6 @@ class Setup:
     state_limit: StateLimit | None = None
     statistics: Statistics | None = None
     map_tasks: int = 2  # that read each stream
-    tuning: Tuning = field(default=DEFAULT)  # sizes of chunks, frames and state values
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
 
 

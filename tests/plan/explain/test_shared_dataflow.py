@@ -1,4 +1,4 @@
-"""What a ring shares and spares, in numbers and as text."""
+"""What a shared dataflow shares and spares, in numbers and as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from watersmeet.plan.explain.shared_dataflow import explain_dataflow
 from watersmeet.plan.multiquery.describe import queries_sharing
 from watersmeet.plan.multiquery.savings import dataflow_savings
 
-GOLDEN = Path(__file__).parent / "golden" / "ring.txt"
+GOLDEN = Path(__file__).parent / "golden" / "shared-dataflow.txt"
 QUERIES = (
     f"SELECT a.v, b.t0 FROM {TWO} WHERE a.b0 = b.b0",
     f"SELECT a.v, b.v AS w FROM {TWO} WHERE a.b0 = b.b0 AND a.v = 3",

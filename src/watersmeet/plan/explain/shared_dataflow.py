@@ -1,4 +1,4 @@
-"""A ring as text: its joins by level with how many queries share each, its feeds, what they spare."""
+"""A shared dataflow as text: joins by level with how many queries share each, feeds, what they spare."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SHOWN = 20  # joins of a level, and feeds, that are listed
 
 
 def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), shown: int = SHOWN) -> str:
-    """All of a ring that a person can take in; with the streams' declarations also what it spares."""
+    """All of a dataflow that a person can take in; with the streams' declarations also what it spares."""
     parts = [
         (f"level {level}", level_lines(dataflow, level, shown)) for level in range(1, dataflow.levels + 1)
     ]
     parts.append(("feeds", _feed_lines(dataflow, shown)))
     parts.append(("against indexing every attribute", _saving_lines(dataflow, streams)))
     head = (
-        f"ring of {_count(len(dataflow.endings), 'query', 'queries')} over "
+        f"shared dataflow of {_count(len(dataflow.endings), 'query', 'queries')} over "
         f"{_count(len({feed.stream for feed in dataflow.feeds}), 'stream')}: "
         f"{_count(len(dataflow.feeds), 'feed')}, "
         f"{_count(len(dataflow.relations), 'relation')}, {_count(len(dataflow.joins), 'join')}"
@@ -33,7 +33,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
     """The joins of a level, those first that most queries share."""
-    shared, ending = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
+    shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
         (join for join in dataflow.joins if join.level == level),
@@ -41,7 +41,7 @@ def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> lis
     )
     lines = []
     for join in joins[:shown]:
-        ends = f", {ending[join.name]} ending here" if ending[join.name] else ""
+        ends = f", {tails[join.name]} ending here" if tails[join.name] else ""
         users = _count(shared[join.name], "query", "queries")
         lines.append(f"{join.name}  {describe_join(join, relations)}; {users}{ends}")
     return _shortened(lines, len(joins))

@@ -3,18 +3,19 @@
 After RJoin (Idreos, Liarou, Koubarakis, "Continuous Multi-Way Joins over Distributed Hash Tables", EDBT
 2008): the query waits at one input, the root; a tuple that meets it rewrites it into a query with a join
 less, which goes on to where the tuples of one of its values arrive, the value whose tuples arrive at the
-lowest rate (section 6). Here a rewritten query is a row of a relation, and the steps are levels of a ring:
-for every order in which attributes may follow each other there is a path of joins, and each row takes one.
+lowest rate (section 6). Here a rewritten query is a row of a relation, and the steps are levels of a
+dataflow: for every order in which attributes may follow each other there is a path of joins, and each row
+takes one.
 
 Guarantee: from the root, every order is a path of joins that asks every equality of the query; tuples are
 kept wherever some path needs them, and a row goes exactly one way (`Join.ways`). So each combination is found
 once, on one path, whatever is chosen and however often the choice changes.
 
 Where we differ: inputs that have the attribute of a step are joined in that one step, as they meet in one
-bucket; the choice counts the tuples alive, not only their rate (`live_values`); and since stages follow each
-other in one order, tuples are kept once for each step they may be needed at, not once. Where orders are so
-many that there would be more than `MOST_JOINS` joins, only the most promising ways of each partial result are
-there, down to one: a fixed order.
+bucket; the choice counts the tuples in the windows, not only their rate (`live_values`); and since stages
+follow each other in one order, tuples are kept once for each step that may need them, not once. Where orders
+are so many that there would be more than `MOST_JOINS` joins, only the most promising ways of each partial
+result are there, down to one: a fixed order.
 
     b.x = a.x, a.y = c.y, root a     level 1: a, passed on     level 2: a by x, b   and   a by y, c
                                      level 3: a b by a.y, c    and   a c by a.x, b
@@ -40,7 +41,7 @@ MOST_JOINS = 80  # a hub with four others, each by its own attribute, has 65
 
 
 def plan_rewriting(query: Query, statistics: Statistics | None = None) -> SharedDataflow:
-    """The ring of all ways by which a query is rewritten; default statistics where none are known."""
+    """The dataflow of all ways by which a query is rewritten; default statistics where none are known."""
     reason = why_unfit(query)
     if reason is not None:
         raise QueryError(f"the query is not run by rewriting: {reason}. Route it by shares")
@@ -89,7 +90,7 @@ class _Paths:
     def _ways(self, mask: int, width: int) -> list[int]:
         """The attributes that a set has and others have too, those first by which it becomes the fewest.
 
-        Of several that bind the same inputs the one that tells most values apart stands for all: whichever
+        Of several that bind the same inputs the one with the most values stands for all: whichever
         it is, the results are the same.
         """
         own, rates = self.planting.slotted.class_masks, self.planting.rates
@@ -105,7 +106,7 @@ class _Paths:
 def _with_ways(
     dataflow: SharedDataflow, slotted: Slotted, planting: Planting, statistics: Statistics
 ) -> SharedDataflow:
-    """The ring with the choices its results have."""
+    """The dataflow with the choices its results have."""
     source = {relation.name: relation.source for relation in dataflow.relations}
     met: dict[str, list[Way]] = {}
     for join in dataflow.joins:
@@ -120,12 +121,12 @@ def _with_ways(
     led_to = {feed for some in ways.values() for way in some for feed in way.meets}
     expected = {}
     for cls, keys in zip(slotted.query.graph.classes, slotted.keys, strict=True):
-        for place, key in keys.items():
-            feed, item = slotted.feed(place, key.name), slotted.query.inputs[place]
+        for index, key in keys.items():
+            feed, item = slotted.feed(index, key.name), slotted.query.inputs[index]
             side = cls.of(item.alias)
             if feed in led_to and side is not None:
                 distinct = statistics.attribute(item.stream.name, attribute_name(side)).distinct
-                expected[feed] = Expected(feed, planting.rates.window(1 << place), distinct)
+                expected[feed] = Expected(feed, planting.rates.window(1 << index), distinct)
     joins = tuple(replace(join, ways=ways.get(join.name, ())) for join in dataflow.joins)
     return replace(dataflow, joins=joins, expected=tuple(expected.values()))
 
