@@ -50,6 +50,7 @@ class Setup:
     statistics: Statistics | None = None
     map_tasks: int = 2  # that read each stream
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
+    tuning: Tuning = DEFAULT  # the sizes by which the engine works
 
 
 @dataclass(frozen=True)
