@@ -165,7 +165,7 @@ class JoinBucket:
             self.held.watermark = self.watermark.now
             waiting = [chunk for chunk in everything if chunk.section == HELD]
             for chunk in sorted(waiting, key=lambda chunk: chunk.number):
-                self.held.buffer.add(chunk.batch, chunk.number)
+                self.held.buffer.add(chunk.wide, chunk.number)
             self.held.buffer.next_number = snapshot["next_held"]
 
     @property
@@ -248,7 +248,7 @@ class NumberingBucket:
             numberer.next_position = snapshot["next_place"][alias]
             for chunk in ordered:
                 if chunk.section == numberer.buffer.section:
-                    numberer.buffer.add(chunk.batch, chunk.number)
+                    numberer.buffer.add(chunk.wide, chunk.number)
             numberer.buffer.next_number = snapshot["next_number"][alias]
         return bucket
 

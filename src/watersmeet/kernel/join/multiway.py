@@ -24,7 +24,6 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.join.combinations import Partials, answers, missed_beside
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import Probe, ProbingOrder
@@ -152,7 +151,7 @@ class MultiwayJoin:
                 if one.number in before:
                     store.chunks.append(before[one.number])
                     continue
-                chunk = self._keep(alias, widened(one.batch), one.number, starts[str(one.number)])
+                chunk = self._keep(alias, one.batch, one.number, starts[str(one.number)])
                 if chunk.stop > known:
                     new.append(self._arrivals(alias, chunk, known))
             for arrivals in new:  # once all chunks are there: slices that grow read keys from them
@@ -187,7 +186,7 @@ class MultiwayJoin:
         self.stores[alias].newest_position = newest
         self._pending[alias] = []
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            kept = self._keep(alias, widened(chunk.batch), chunk.number)
+            kept = self._keep(alias, chunk.batch, chunk.number)
             self._settle_restored(alias, self._arrivals(alias, kept))
         self.stores[alias].next_chunk = max(next_chunk, self.stores[alias].next_chunk)
 
@@ -226,11 +225,14 @@ class MultiwayJoin:
     def _arrivals(self, alias: str, chunk: Chunk, since: int = 0) -> Arrivals:
         """The rows of a chunk from number `since` on."""
         layout, start = self.layout.of(alias), max(since, chunk.start)
-        batch = chunk.batch.slice(start - chunk.start)
-        ts = np.array(batch.column(TS), np.int64)
-        positions = np.array(batch.column(POSITION), np.int64) if layout.window.counts_rows else None
+
+        def column(name: str) -> pa.Array:
+            return chunk.column(name).slice(start - chunk.start)
+
+        ts = np.array(column(TS), np.int64)
+        positions = np.array(column(POSITION), np.int64) if layout.window.counts_rows else None
         rows = np.arange(start, chunk.stop, dtype=np.int64)
-        hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
+        hashes = {cls: self._hash_key(alias, cls, column(name)) for cls, name in layout.keys}
         return Arrivals(ts, layout.window.known_end_us(ts), rows, hashes, positions)
 
     def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:

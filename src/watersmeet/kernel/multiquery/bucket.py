@@ -25,7 +25,6 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.multiquery.level import SharedLevel
@@ -122,7 +121,7 @@ class SharedBucket:
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             store = bucket.stores.get(chunk.section)
             if store is not None:
-                store.index(store.keep(widened(chunk.batch), chunk.number))
+                store.index(store.keep(chunk.wide, chunk.number))
         for name, number in snapshot.get("next_chunk", {}).items():
             if name in bucket.stores:
                 bucket.stores[name].next_chunk = max(number, bucket.stores[name].next_chunk)

@@ -86,8 +86,8 @@ class DistinctValues:
         values = cls(columns, limit_bytes)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            values.buffer.add(chunk.batch, chunk.number)
-            values._merge(chunk.batch)
+            values.buffer.add(chunk.wide, chunk.number)
+            values._merge(chunk.wide)
         values.buffer.next_number = snapshot["next_number"]
         return values
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query import NEVER
 
@@ -19,6 +20,11 @@ class PersistedChunk:
     section: str
     number: int
     batch: pa.RecordBatch
+
+    @property
+    def wide(self) -> pa.RecordBatch:
+        """The rows with all their bytes."""
+        return widened(self.batch)
 
 
 @dataclass

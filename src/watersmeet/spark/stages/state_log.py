@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
-from watersmeet.kernel.columns.narrow import narrowed, widened
+from watersmeet.kernel.columns.narrow import narrowed
 from watersmeet.plan.state_format import describe_change
 from watersmeet.spark.exchange.packed_chunk import decode, encode
 from watersmeet.spark.tuning import Tuning
@@ -74,7 +74,7 @@ class StateLog:
         return Head(fingerprint, tuple(record["tokens"]), chunks, record["snapshot"])
 
     def read_chunks(self, locations: Mapping[tuple[str, int], ChunkLocation]) -> Iterator[PersistedChunk]:
-        """These chunks; a bundle is read once for all of its own."""
+        """These chunks as they were written; a bundle is read once for all of its own."""
         bundles: dict[int, bytes] = {}
         for (section, number), location in locations.items():
             if isinstance(location, int):
@@ -85,7 +85,7 @@ class StateLog:
                 if bundle not in bundles:
                     bundles[bundle] = self._value(_bundle_key(bundle), section, number)
                 blob = bundles[bundle][start : start + length]
-            yield PersistedChunk(section, number, widened(decode(blob)))
+            yield PersistedChunk(section, number, decode(blob))
 
     def _value(self, key: tuple[str], section: str, number: int) -> bytes:
         value = self._log.getValue(key)
