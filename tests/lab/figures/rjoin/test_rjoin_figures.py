@@ -28,8 +28,8 @@ def small(
                 task,
                 nodes=40,
                 queries=max(4, task.queries // 50),
-                checkpoints=tuple(count // 4 for count in task.checkpoints),
-                warm_up=50,
+                checkpoints=tuple(count // 8 for count in task.checkpoints),
+                warm_up=20,
                 balance_every=5 if task.balance_every else None,
             )
         )
