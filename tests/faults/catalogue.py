@@ -30,7 +30,7 @@ FAULTS = (
     Fault(
         "late columns of other rows are fetched",
         "spark/sources/parquet/late_columns.py",
-        "back = pa.array(np.argsort(order, kind=\"stable\"))",
+        'back = pa.array(np.argsort(order, kind="stable"))',
         "back = pa.array(order)",
     ),
     Fault(

@@ -1,7 +1,7 @@
 """Puts the faults of the catalogue in one by one, and fails unless the random cases in process find each.
 
-    python -m tests.faults.run              all faults
-    python -m tests.faults.run "stale"      those whose name holds this text
+python -m tests.faults.run              all faults
+python -m tests.faults.run "stale"      those whose name holds this text
 """
 
 from __future__ import annotations
@@ -25,13 +25,24 @@ def finder_of(fault: Fault, folder: Path) -> str | None:
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.nbi", "*.nbc", "*.egg-info"))
     file = source / "watersmeet" / fault.file
     text = file.read_text()
-    assert text.count(fault.old) == 1, f"{fault.name}: {fault.file} has changed; bring the catalogue up to date"
-    file.write_text(text.replace(fault.old, fault.new))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not spark", "-p", "no:cacheprovider", *FINDERS]
-    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(folder / "numba")}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    assert text.count(fault.old) == 1, (
+        f"{fault.name}: {fault.file} has changed; bring the catalogue up to date"
     )
+    file.write_text(text.replace(fault.old, fault.new))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-m",
+        "not spark",
+        "-p",
+        "no:cacheprovider",
+        *FINDERS,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(folder / "numba")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failed[0] if done.returncode else None
 
