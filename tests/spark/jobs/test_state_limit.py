@@ -1,4 +1,4 @@
-"""Bounded memory in Spark: state keeps within its limit, its cost is estimated, `none` sheds nothing."""
+"""Bounded memory through Spark: its settings and smaller batches. What is shed is tested in process."""
 
 from __future__ import annotations
 
@@ -86,33 +86,6 @@ def found(spark: SparkSession, folder: Path) -> Counter[tuple[int, int]]:
     return Counter(zip(rows["va"].to_pylist(), rows["vb"].to_pylist(), strict=True))
 
 
-def test_state_keeps_within_its_limit_through_a_restart_and_estimates_what_is_missing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    file = write_pipeline(tmp_path, 1)
-    tables = arrive(tmp_path, range(FILES))
-    (tmp_path / "later").mkdir()
-    held_back = sorted(tmp_path.glob("[ab]/000[3-5].parquet"))
-    for path in held_back:
-        path.rename(tmp_path / "later" / f"{path.parent.name}{path.name}")
-    first = run(spark, file, LIMIT)
-    for path in held_back:
-        (tmp_path / "later" / f"{path.parent.name}{path.name}").rename(path)
-    second = run(spark, file, LIMIT)
-    assert len(first) == len(second) == FILES // 2
-    assert all(p.memory_bytes <= LIMIT.nbytes for p in first + second)
-    assert all(item.shed for item in second[-1].inputs)
-    assert second[-1].totals.shed > first[-1].totals.shed > 0
-    expected, out = answers(tables), found(spark, tmp_path)
-    assert max(out.values()) == 1
-    assert out.keys() <= expected
-    missed = first[-1].totals.missed + second[-1].totals.missed
-    estimated = len(out) / (len(out) + missed)
-    assert first[-1].totals.combinations + second[-1].totals.combinations == len(out)
-    assert 0.2 < estimated < 0.9
-    assert estimated == pytest.approx(len(out) / len(expected), abs=0.05)
-
-
 def test_none_sheds_nothing_and_takes_smaller_batches(spark: SparkSession, tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, 4)
     tables = arrive(tmp_path, range(FILES))
@@ -146,16 +119,12 @@ def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_pa
     assert found(spark, tmp_path).keys() < answers(tables)
 
 
-def test_values_of_distinct_without_room_are_left_out_and_counted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    file = write_pipeline(tmp_path, 1)
+def test_values_of_distinct_that_are_left_out_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, 4)
     file.write_text(file.read_text().replace("SELECT a.v AS va", "SELECT DISTINCT a.v AS va"))
     tables = arrive(tmp_path, range(4))
     reported = run(spark, file, StateLimit(400_000))
-    out = found(spark, tmp_path)
-    assert max(out.values()) == 1
-    assert out.keys() < answers(tables)
+    assert found(spark, tmp_path).keys() < answers(tables)
     assert reported[-1].totals.left_out > 0
     assert any("values of DISTINCT are left out so far" in progress.notice for progress in reported)
 
