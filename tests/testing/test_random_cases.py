@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from unittest import mock
 
 import pytest
 
 from tests.testing.random_cases import VARIANTS, RandomCase, draw_case
 from watersmeet.kernel import Shed
-from watersmeet.kernel.columns import narrow
-from watersmeet.kernel.state import slice as slices
 from watersmeet.oracle import oracle
 from watersmeet.testing import InProcessEngine, Step
 
 CASES = 168  # twelve of each variant
 CHUNKS = 12  # tests that share them, so that a failing one names a few cases
 WITH_ANSWERS = 0.8  # of the cases, at the least
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_thresholds() -> Iterator[None]:
-    """Thresholds that the few tuples of a case reach."""
-    with (
-        mock.patch.object(slices, "WORTH_TRIMMING", 1),
-        mock.patch.object(narrow, "WORTH_ROWS", 2),
-    ):
-        yield
 
 
 @dataclass(frozen=True)

@@ -274,9 +274,9 @@ class Bucket:
         self.ranks = NumberingBucket(plan) if plan.is_ranked else None
         self.joins = JoinBucket(plan)
 
-    def step(self, new: Mapping[str, pa.RecordBatch], marks: Punctuation) -> Iterator[pa.Table]:
+    def step(self, new: Mapping[str, pa.RecordBatch], punctuation: Punctuation) -> Iterator[pa.Table]:
         """Joins a micro-batch, keyed by alias; a ROWS input brings all of its columns, to order ties by."""
-        batch = BatchInput(new, marks)
+        batch = BatchInput(new, punctuation)
         if self.ranks is not None:
             numbered = self.ranks.step(batch)
             batch = BatchInput(

@@ -114,7 +114,7 @@ def check_tables(found: Collection[int], expected: HotTable | None, hot: HotKeys
 
     `found` are the digests of the tables by which the batch's tasks have sent tuples.
 
-    The first bucket knows what was to be: it puts the table in place again, so that the query can be resumed.
+    The first bucket knows what the table should be, and restores it, so that the query can be resumed.
     Another try of its task would find the table, but the other buckets may have gone without it: all tries
     of that run are refused.
     """

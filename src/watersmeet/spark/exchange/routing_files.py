@@ -43,7 +43,7 @@ class RoutingFiles:
             raise DataError(f"the routing table {path} cannot be read ({error})") from None
 
     def write(self, batch: int, table: HotTable) -> None:
-        """Puts the table of a batch in place whole, or not at all, and removes what is long over."""
+        """Writes the table of a batch whole or not at all, and removes files that no batch will ask for."""
         self._write(self._path(batch), table.to_json())
         for number in [number for number in self._numbers() if number < batch][: -1 - KEPT]:
             self._path(number).unlink(missing_ok=True)

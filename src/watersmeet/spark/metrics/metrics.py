@@ -28,7 +28,7 @@ class Combine(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One number that every bucket tells of every batch."""
+    """One number that every bucket reports of every batch."""
 
     name: str
     combine: Combine = Combine.SUM

@@ -31,7 +31,7 @@ from watersmeet.spark.exchange.hot_keys import HotKeys, batch_id, decode_summari
 from watersmeet.spark.exchange.messages import Progress
 
 EVIDENCE = 20  # of so many tuples that are seen before all else, one must be of a value to make it hot
-CANDIDATES = 32  # values looked at, and four more for each place
+CANDIDATES = 32  # values looked at, and four more for each cell of the axis
 
 State = dict[str, Any]  # fit for JSON
 
@@ -133,7 +133,7 @@ class HotKeyCoordinator:
         Of a value that is not listed some tuples must have been counted: many more than are live at a time,
         where a batch spans many windows.
         """
-        places = self.grid.shares[cls]
+        cells = self.grid.shares[cls]
         windows = [float(_window_us(item)) for item in members]
         counted = [sketches[_name(item.alias, cls)] for item in members]
         tuples: dict[int, float] = {}
@@ -141,15 +141,15 @@ class HotKeyCoordinator:
             for value, count in summary.counts.items():
                 tuples[value] = tuples.get(value, 0.0) + count * max(1.0, passed_us / window)
         known = [value for value, count in tuples.items() if count >= self.hot.min_rows / EVIDENCE]
-        frequent = heapq.nlargest(CANDIDATES + 4 * places, known, key=lambda value: (tuples[value], value))
+        frequent = heapq.nlargest(CANDIDATES + 4 * cells, known, key=lambda value: (tuples[value], value))
         values = sorted({*listed, *frequent})
         pairs = list(zip(counted, windows, strict=True))
         return ClassLoad(
-            places,
+            cells,
             tuple(windows),
             tuple(summary.total / window for summary, window in pairs),
             {v: tuple(summary.counts.get(v, 0.0) / window for summary, window in pairs) for v in values},
-            {v: coordinate(v, places) for v in values},
+            {v: coordinate(v, cells) for v in values},
         )
 
     def _cool_all(self, table: HotTable, newest: Mapping[str, int]) -> HotTable:

@@ -48,7 +48,7 @@ class Arrived:
 
 
 class BatchReader:
-    """Reads one micro-batch for one bucket; `arrived` tells what has come so far."""
+    """Reads one micro-batch for one bucket; `arrived` counts what has come so far."""
 
     def __init__(self, plan: StagePlan, number: int, watermark: int = BEGINNING) -> None:
         """`watermark` is the bucket's before this batch: what is older is late."""

@@ -96,7 +96,7 @@ def read_chosen(
 
 
 def bytes_and_rows(uri: str, columns: Sequence[FileColumn]) -> tuple[int, int]:
-    """The size of these columns in a file before compression, and its rows, as its footer tells them."""
+    """The size of these columns in a file before compression, and its rows, as its footer has them."""
     size = 0
     with _opened(uri) as (path, file):
         held = {_held(path, file.schema_arrow, column) for column in columns}

@@ -1,4 +1,4 @@
-"""Whether parquet files hold what a stream declares, told from their footers before a query starts.
+"""Whether parquet files hold what a stream declares, found from their footers before a query starts.
 
 The rules are those of Spark's parquet reader: integers and decimals may be read wider than they were written,
 nothing may be narrowed or turned into text, and timestamps of nanoseconds are not read at all.
@@ -46,7 +46,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _sample(files: list[Path]) -> list[Path]:
     if len(files) <= MAX_FILES:
         return files
-    return [files[place * (len(files) - 1) // (MAX_FILES - 1)] for place in range(MAX_FILES)]
+    return [files[number * (len(files) - 1) // (MAX_FILES - 1)] for number in range(MAX_FILES)]
 
 
 def _problem(column: Column, schema: pa.Schema, file: Path) -> str | None:
