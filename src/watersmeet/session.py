@@ -29,9 +29,9 @@ from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
 from watersmeet.spark.jobs.job import Job, RunOptions
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.metrics.progress import Progress
-from watersmeet.spark.multiquery.answers import SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
-from watersmeet.spark.multiquery.frame import dataflow_frame
+from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
+from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.frame import answer_frame
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.session.packages import add_packages, download_refusal
@@ -157,9 +157,9 @@ class Session:
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
         inputs = dataflow_inputs(dataflow, read, self._sources, {})
         fingerprint = dataflow_fingerprint(dataflow, read, partitions)
-        blobs = SharedCompiler(dataflow, ship, inputs, partitions, fingerprint).answers()
+        blobs = DataflowCompiler(dataflow, ship, inputs, partitions, fingerprint).answers()
         by_number = {each.number: each.query for each in registered}
-        return dataflow_frame(blobs, SharedAnswers(ship, by_number, column_types(read, self._sources)))
+        return answer_frame(blobs, AnswerDecoder(ship, by_number, column_types(read, self._sources)))
 
     def explain(self, text: str, statistics: Statistics | None = None, *, routing: str | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""

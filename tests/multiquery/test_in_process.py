@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import expected_rows, run_dataflow
-from tests.multiquery.cases import SharedCase, dataflow_cases
+from tests.multiquery.cases import QuerySetCase, query_sets
 from watersmeet.oracle.oracle import bag
 from watersmeet.plan.multiquery.plan_dataflow import plan_dataflow
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -16,7 +16,7 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 LEVELS = 4
 
 
-def rings_of(case: SharedCase, keeps_ended: bool) -> list[SharedDataflow]:
+def rings_of(case: QuerySetCase, keeps_ended: bool) -> list[SharedDataflow]:
     """The ring of each batch: planned anew, around the one before, whenever the queries change."""
     dataflows: list[SharedDataflow] = []
     there: list[int] | None = None
@@ -30,7 +30,7 @@ def rings_of(case: SharedCase, keeps_ended: bool) -> list[SharedDataflow]:
     return dataflows
 
 
-def check(case: SharedCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
+def check(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
     dataflows = rings_of(case, keeps_ended)
     queries = {each.name: each.query for each in case.queries}
     outcome = run_dataflow(lambda batch: dataflows[batch], queries, case.batches, buckets, restore=restore)
@@ -41,8 +41,8 @@ def check(case: SharedCase, buckets: int, keeps_ended: bool, restore: bool) -> N
 
 def test_every_query_of_a_dataflow_gets_its_own_answers(examples: Callable[[int], settings]) -> None:
     @examples(40)
-    @given(dataflow_cases(max_queries=5), st.integers(1, 3), st.booleans(), st.booleans())
-    def every_bag_is_the_oracles(case: SharedCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
+    @given(query_sets(max_queries=5), st.integers(1, 3), st.booleans(), st.booleans())
+    def every_bag_is_the_oracles(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
         check(case, buckets, keeps_ended, restore)
 
     every_bag_is_the_oracles()

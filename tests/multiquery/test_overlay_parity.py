@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.kernel.multiquery.feeding import SharedRun, run_dataflow
+from tests.kernel.multiquery.feeding import DataflowRun, run_dataflow
 from tests.multiquery.overlay_parity import (
     ATTRIBUTES,
     CHAINS,
@@ -28,14 +28,14 @@ from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 BUCKETS = 3
 
 
-def run(batches: Sequence[MicroBatch], names: Iterable[str] = QUERIES) -> SharedRun:
+def run(batches: Sequence[MicroBatch], names: Iterable[str] = QUERIES) -> DataflowRun:
     queries = bind(ring_streams(), names)
     registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
     ring = plan_dataflow(registered, ring_streams(), LEVELS, STATISTICS)
     return run_dataflow(lambda _: ring, queries, batches, BUCKETS)
 
 
-def indexed(outcome: SharedRun) -> Counter[str]:
+def indexed(outcome: DataflowRun) -> Counter[str]:
     """Tuples taken in, by feed: where it is needed first, as it is sent once."""
     found: dict[int, Counter[str]] = {level: Counter() for level in range(1, LEVELS + 1)}
     for batch in outcome.counts:
@@ -47,7 +47,7 @@ def indexed(outcome: SharedRun) -> Counter[str]:
     return total
 
 
-def by_level(outcome: SharedRun, count: str) -> Counter[int]:
+def by_level(outcome: DataflowRun, count: str) -> Counter[int]:
     found: Counter[int] = Counter()
     for batch in outcome.counts:
         for (level, _), counts in batch.items():

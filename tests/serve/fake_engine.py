@@ -27,7 +27,7 @@ class FakeEngine:
 
     def job(self, standing: Standing, before: Progress | None) -> FakeJob:
         assert {query.number for query in standing.record.queries} == set(standing.bound)
-        assert {ending.number for ending in standing.dataflow.endings} == set(standing.bound)
+        assert {tail.number for tail in standing.dataflow.tails} == set(standing.bound)
         return FakeJob(self, standing.dataflow, before)
 
     def look_after(self) -> None:
@@ -42,7 +42,7 @@ class FakeEngine:
     def begin(self, dataflow: SharedDataflow) -> None:
         """Begins the next batch, or the one that was cut off."""
         self.offsets = self.commits + 1
-        there = (e for e in dataflow.endings if e.since <= self.offsets < e.until)
+        there = (e for e in dataflow.tails if e.since <= self.offsets < e.until)
         self.done.append((self.offsets, frozenset((e.query, e.number) for e in there)))
 
     def check(self) -> dict[int, frozenset[tuple[str, int]]]:
@@ -76,7 +76,7 @@ class FakeJob:
         if not self.runs:
             return []
         self.engine.begin(self.dataflow)
-        if self.engine.failing in [ending.query for ending in self.dataflow.at(self.engine.offsets).endings]:
+        if self.engine.failing in [tail.query for tail in self.dataflow.at(self.engine.offsets).tails]:
             raise DataError(f"{self.engine.failing} divides by zero")
         self.engine.commits = self.engine.offsets
         self.progress = Progress(self.engine.commits, "2026-01-01T00:00:00Z", 1)

@@ -4,7 +4,7 @@ A *feed* is what is sent of a stream: its tuples, once, routed by the value of o
 what a level keeps and probes: a feed's tuples under a window, or the results of a join of an earlier level,
 routed by the value of one of its columns. A *join* finds the combinations of relations of its level that are
 routed by one value; its results live while all of their tuples do, become relations of later levels, and are
-the candidates of the queries that end there. An *ending* is what one query still asks of its candidates.
+the candidates of the queries that end there. An *tail* is what one query still asks of its candidates.
 
     a.x = b.x, b.y = c.y     level 1: j1 = a by x, b by x     level 2: j2 = j1 by b.y, c by y     ends: j2
 
@@ -126,16 +126,18 @@ class QueryTail:
     until: int = NEVER
 
     @property
-    def shape(self) -> Shape:
-        """The ending without its query and constants: endings of one shape are told apart by a table."""
+    def template(self) -> TailTemplate:
+        """The tail without its query and constants: tails of one template are told apart by a table."""
         tests = tuple(replace(test, constant=None) for test in self.tests)
         alias_slots = self.slots if self.outputs is None or self.conditions else ()
-        return Shape(self.join, self.streams, alias_slots, tests, self.conditions, self.outputs, self.payload)
+        return TailTemplate(
+            self.join, self.streams, alias_slots, tests, self.conditions, self.outputs, self.payload
+        )
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What endings that differ only in constants have in common."""
+class TailTemplate:
+    """What tails that differ only in constants have in common."""
 
     join: str
     streams: tuple[str, ...]
@@ -159,22 +161,22 @@ class SharedDataflow:
     feeds: tuple[Feed, ...] = ()
     relations: tuple[Relation, ...] = ()
     joins: tuple[Join, ...] = ()
-    endings: tuple[QueryTail, ...] = ()
+    tails: tuple[QueryTail, ...] = ()
     expected: tuple[Expected, ...] = ()  # of all feeds that some way leads to
 
     def at(self, batch: int) -> SharedDataflow:
         """What is needed in a micro-batch: without queries that are over, and what only they needed."""
-        return self.only(ending for ending in self.endings if batch < ending.until)
+        return self.only(tail for tail in self.tails if batch < tail.until)
 
-    def only(self, endings: Iterable[QueryTail]) -> SharedDataflow:
-        """The part of the ring that these endings need."""
-        kept = tuple(endings)
-        if len(kept) == len(self.endings):
+    def only(self, tails: Iterable[QueryTail]) -> SharedDataflow:
+        """The part of the ring that these tails need."""
+        kept = tuple(tails)
+        if len(kept) == len(self.tails):
             return self
         joins = {join.name: join for join in self.joins}
         relations = {relation.name: relation for relation in self.relations}
         needed: set[str] = set()
-        ahead = [ending.join for ending in kept]
+        ahead = [tail.join for tail in kept]
         while ahead:
             name = ahead.pop()
             if name in needed:
@@ -189,5 +191,5 @@ class SharedDataflow:
             feeds=tuple(each for each in self.feeds if each.name in needed),
             relations=tuple(each for each in self.relations if each.name in needed),
             joins=tuple(each for each in self.joins if each.name in needed),
-            endings=kept,
+            tails=kept,
         )

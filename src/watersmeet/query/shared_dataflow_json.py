@@ -20,20 +20,20 @@ from watersmeet.query.window import Window, WindowKind
 
 
 def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
-    """Feeds, relations and joins whole; of the endings only at which join each query ends."""
+    """Feeds, relations and joins whole; of the tails only at which join each query ends."""
     return {
         "levels": dataflow.levels,
         "streams": list(dataflow.streams),
         "feeds": [asdict(feed) for feed in dataflow.feeds],
         "relations": [_relation_to_json(relation) for relation in dataflow.relations],
         "joins": [asdict(join) for join in dataflow.joins],
-        "ends": {str(ending.number): ending.join for ending in dataflow.endings},
+        "ends": {str(tail.number): tail.join for tail in dataflow.tails},
         "expected": [asdict(expected) for expected in dataflow.expected],
     }
 
 
 def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
-    """The ring as it was, its endings bare: a planner keeps its joins, and knows the queries itself."""
+    """The ring as it was, its tails bare: a planner keeps its joins, and knows the queries itself."""
     return SharedDataflow(
         fields["levels"],
         tuple(fields["streams"]),

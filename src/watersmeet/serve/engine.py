@@ -111,9 +111,9 @@ class AnswerCheck:
 
     spark: SparkCheck
 
-    def __call__(self, query: Query, ending: QueryTail) -> Sequence[Column]:
+    def __call__(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
         found = bare_columns(query)
-        if found is None or ending.conditions or not all(each.expr.is_column for each in attributes):
-            return self.spark.answer_columns(query, ending)
+        if found is None or tail.conditions or not all(each.expr.is_column for each in attributes):
+            return self.spark.answer_columns(query, tail)
         return found

@@ -188,9 +188,7 @@ class Server:
             handled=dict.fromkeys(judgement.taken, reply),
         )
         left = {query.number for query in record.queries}
-        dataflow = settled.dataflow.only(
-            ending for ending in settled.dataflow.endings if ending.number in left
-        )
+        dataflow = settled.dataflow.only(tail for tail in settled.dataflow.tails if tail.number in left)
         bound = {number: query for number, query in settled.bound.items() if number in left}
         write_record(self.folder, replace(record, dataflow=dataflow))
         self._standing = Standing(replace(record, dataflow=dataflow), bound, dataflow)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import run_dataflow
-from tests.multiquery.cases import SharedCase, dataflow_cases
+from tests.multiquery.cases import QuerySetCase, query_sets
 from tests.multiquery.test_in_process import check
 from watersmeet.errors import DataError
 from watersmeet.kernel import TS, SharedBucket, route_rows
@@ -25,7 +25,15 @@ from watersmeet.kernel.routing.grid import coordinate
 from watersmeet.kernel.state import store as store_module
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.query import Column, Stream, range_us
-from watersmeet.query.shared_dataflow import Feed, Join, KeyColumn, QueryTail, Relation, Shape, SharedDataflow
+from watersmeet.query.shared_dataflow import (
+    Feed,
+    Join,
+    KeyColumn,
+    QueryTail,
+    Relation,
+    SharedDataflow,
+    TailTemplate,
+)
 from watersmeet.sql import bind_query
 
 Examples = Callable[[int], settings]
@@ -54,9 +62,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) -> None:
-    @given(dataflow_cases(), st.integers(1, 3), st.booleans())
+    @given(query_sets(), st.integers(1, 3), st.booleans())
     @examples(60)
-    def holds(case: SharedCase, buckets: int, restore: bool) -> None:
+    def holds(case: QuerySetCase, buckets: int, restore: bool) -> None:
         check(case, buckets, keeps_ended=True, restore=restore)
 
     holds()
@@ -67,9 +75,9 @@ def test_colliding_hashes_never_make_a_result(examples: Examples, monkeypatch: p
     for module in (relation_store, dataflow_module, store_module):
         monkeypatch.setattr(module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
 
-    @given(dataflow_cases(max_queries=3, max_inputs=3))
+    @given(query_sets(max_queries=3, max_inputs=3))
     @examples(40)
-    def holds(case: SharedCase) -> None:
+    def holds(case: QuerySetCase) -> None:
         check(case, 1, keeps_ended=False, restore=False)
 
     holds()
@@ -115,7 +123,7 @@ def row(ts: int, v: int, x: int | None = 1, y: int | None = 1) -> Tuple:
 def rows_of(
     dataflow: SharedDataflow, batches: list[dict[str, list[Tuple]]], **options: Any
 ) -> dict[str, list[Any]]:
-    queries = {one.query: QUERIES[one.query] for one in dataflow.endings}
+    queries = {one.query: QUERIES[one.query] for one in dataflow.tails}
     return {
         name: sorted(rows)
         for name, rows in run_dataflow(lambda _: dataflow, queries, batches, **options).rows.items()
@@ -123,14 +131,14 @@ def rows_of(
 
 
 def test_a_shared_join_serves_a_query_that_ends_there_and_one_that_goes_on() -> None:
-    dataflow = replace(BASE, endings=(ending(0, "abc", "abc"), ending(1, "ab", "ab")))
+    dataflow = replace(BASE, tails=(ending(0, "abc", "abc"), ending(1, "ab", "ab")))
     batches = [{"a": [row(0, 1)]}, {"b": [row(3, 2), row(4, 3, y=None)]}, {"c": [row(5, 4), row(12, 5)]}]
     assert rows_of(dataflow, batches) == {"q0": [(1, 2, 4)], "q1": [(1, 2), (1, 3)]}
 
 
 def test_a_result_ends_with_the_first_of_its_tuples() -> None:
     """b alone would still meet c at 12; a, which ended at 11, does not."""
-    dataflow = replace(BASE, endings=(ending(0, "abc", "abc"),))
+    dataflow = replace(BASE, tails=(ending(0, "abc", "abc"),))
     batches = [{"a": [row(0, 1)], "b": [row(5, 2)]}, {"c": [row(12, 3)]}, {"c": [row(10, 4)]}]
     late_c = replace(C, lateness_us=10)
     queries = {"q0": bind_query(CHAIN_SQL, [A, B, late_c])}
@@ -141,14 +149,14 @@ def test_a_result_ends_with_the_first_of_its_tuples() -> None:
 
 def test_late_is_late_by_the_progress_of_a_querys_own_streams() -> None:
     """The tuple of a at 5 is behind a and b, but not behind c, which q0 also waits for."""
-    dataflow = replace(BASE, endings=(ending(0, "abc", "abc"), ending(1, "ab", "ab")))
+    dataflow = replace(BASE, tails=(ending(0, "abc", "abc"), ending(1, "ab", "ab")))
     batches = [{"a": [row(9, 1)], "b": [row(9, 2)]}, {"a": [row(5, 3)]}, {"c": [row(9, 4)]}]
     for buckets in (1, 3):
         assert rows_of(dataflow, batches, buckets=buckets) == {"q0": [(1, 2, 4), (3, 2, 4)], "q1": [(1, 2)]}
 
 
 def test_what_is_late_for_every_query_is_dropped_and_counted_once() -> None:
-    dataflow = replace(BASE, endings=(ending(1, "ab", "ab"),))
+    dataflow = replace(BASE, tails=(ending(1, "ab", "ab"),))
     batches = [{"a": [row(9, 1)], "b": [row(9, 2)]}, {"a": [row(5, 3), row(9, 4)]}]
     outcome = run_dataflow(lambda _: dataflow, {"q1": QUERIES["q1"]}, batches)
     assert outcome.counts[1][1, 0].late == {"a": 1}
@@ -159,7 +167,7 @@ def test_what_is_late_for_every_query_is_dropped_and_counted_once() -> None:
 def test_a_query_sees_tuples_from_its_insertion_on_and_none_once_it_is_dropped() -> None:
     first = ending(0, "abc", "abc", until=3)
     second = ending(1, "ab", "ab", since=1)
-    dataflows = [replace(BASE, endings=(first,)), *[replace(BASE, endings=(first, second))] * 3]
+    dataflows = [replace(BASE, tails=(first,)), *[replace(BASE, tails=(first, second))] * 3]
     batches = [
         {"a": [row(0, 1)]},
         {"b": [row(0, 2)]},
@@ -174,12 +182,12 @@ def test_a_query_sees_tuples_from_its_insertion_on_and_none_once_it_is_dropped()
 
 
 def test_a_column_that_came_later_reads_null_in_older_rows() -> None:
-    older = replace(BASE, endings=(ending(1, "ab", "ab"),))
+    older = replace(BASE, tails=(ending(1, "ab", "ab"),))
     wider = tuple(
         replace(one, columns=(*one.columns, "x2")) if one.slot == "b" else one for one in BASE.relations
     )
     asked = ending(2, "ab", "ab", outputs=(("a_v", "a.v"), ("b_x2", "b.x2")))
-    newer = replace(BASE, relations=wider, endings=(ending(1, "ab", "ab"), asked))
+    newer = replace(BASE, relations=wider, tails=(ending(1, "ab", "ab"), asked))
     bucket = SharedBucket(older, 1)
     held = pa.record_batch({TS: pa.array([0]), "x": pa.array([1]), "v": pa.array([7]), "y": pa.array([1])})
     assert list(bucket.step({"b.x": [held]}, {}, {}, 0)) == []
@@ -187,7 +195,7 @@ def test_a_column_that_came_later_reads_null_in_older_rows() -> None:
     also = held.append_column("x2", pa.array(["new"]))
     list(bucket.step({"b.x": [also]}, {}, {}, 1))
     found = list(bucket.step({"a.x": [held]}, {}, {}, 2))
-    tables = {one.target.outputs: one.table for one in found if isinstance(one.target, Shape)}
+    tables = {one.target.outputs: one.table for one in found if isinstance(one.target, TailTemplate)}
     assert sorted(map(str, tables[asked.outputs]["b_x2"].to_pylist())) == ["None", "new"]
 
 
@@ -202,13 +210,13 @@ def test_composite_keys_and_null() -> None:
     dataflow = SharedDataflow(
         1, ("a", "b"), feeds, tuple(replace(one, streams=("a", "b")) for one in wide), (join,)
     )
-    dataflow = replace(dataflow, endings=(ending(1, "ab", "ab"),))
+    dataflow = replace(dataflow, tails=(ending(1, "ab", "ab"),))
     batches = [{"a": [row(0, 1), row(0, 2, y=2), row(0, 3, y=None)]}, {"b": [row(0, 4), row(0, 5, y=None)]}]
     assert rows_of(dataflow, batches) == {"q1": [(1, 4)]}
 
 
 def test_state_follows_the_windows_not_the_stream() -> None:
-    dataflow = replace(BASE, endings=(ending(0, "abc", "abc"),))
+    dataflow = replace(BASE, tails=(ending(0, "abc", "abc"),))
     batches = [{name: [row(10 * n + k, k, x=k, y=k) for k in range(10)] for name in "abc"} for n in range(60)]
     outcome = run_dataflow(lambda _: dataflow, {"q0": QUERIES["q0"]}, batches)
     for bucket in outcome.buckets.values():
@@ -218,7 +226,7 @@ def test_state_follows_the_windows_not_the_stream() -> None:
 
 
 def test_a_chunk_without_its_columns_is_refused_by_name() -> None:
-    dataflow = replace(BASE, endings=(ending(1, "ab", "ab"),))
+    dataflow = replace(BASE, tails=(ending(1, "ab", "ab"),))
     short = pa.record_batch({TS: pa.array([0]), "x": pa.array([1]), "v": pa.array([7])})
     with pytest.raises(DataError, match=r"a chunk of a\.x lacks the columns y"):
         list(SharedBucket(dataflow, 1).step({"a.x": [short]}, {}, {}, 0))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.multiquery.cases import COLUMNS, dataflow_queries, reworded
+from tests.multiquery.cases import COLUMNS, joinable_queries, reworded
 from tests.plan.joins import edges, join_query
 from tests.plan.multiquery.dataflows import check_dataflow
 from watersmeet.errors import QueryError
@@ -93,14 +93,14 @@ def test_other_aliases_and_another_order_mean_the_same() -> None:
         "JOIN s2 [RANGE 10 SECONDS] AS y ON z.b0 = y.b0 WHERE x.b1 = y.b1"
     )
     assert names(one) == names(other)
-    assert one.endings[0].shape == other.endings[0].shape
+    assert one.tails[0].template == other.tails[0].template
 
 
 def test_names_do_not_depend_on_wording(examples: Examples) -> None:
     """Also where a stream occurs several times: occurrences are told apart by what they are joined with."""
 
     @examples(100)
-    @given(dataflow_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
+    @given(joinable_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
     def holds(query: Query, aliases: Sequence[str], random: object) -> None:
         order = list(range(len(query.inputs)))
         random.shuffle(order)  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ def test_names_do_not_depend_on_wording(examples: Examples) -> None:
 
 def test_random_rings_are_legal(examples: Examples) -> None:
     @examples(60)
-    @given(st.lists(dataflow_queries(STREAMS, 5), min_size=1, max_size=6))
+    @given(st.lists(joinable_queries(STREAMS, 5), min_size=1, max_size=6))
     def holds(queries: list[Query]) -> None:
         numbered = [Registered(f"q{n}", n, query) for n, query in enumerate(queries)]
         dataflow = plan_dataflow(numbered, STREAMS, 5)
@@ -132,7 +132,7 @@ def test_queries_that_differ_in_constants_share_everything_but_their_endings() -
     ]
     dataflow, alone = plan(*texts), plan(texts[0])
     assert names(dataflow) == names(alone)
-    assert len({ending.shape for ending in dataflow.endings}) == 1
+    assert len({tail.template for tail in dataflow.tails}) == 1
 
 
 def test_queries_share_the_joins_they_have_in_common() -> None:
@@ -171,7 +171,7 @@ def test_a_chain_of_four_fits_two_levels_and_a_star_of_four_needs_three() -> Non
 
 def test_a_query_is_refused_just_where_no_tree_is_flat_enough(examples: Examples) -> None:
     @examples(60)
-    @given(dataflow_queries(STREAMS, 6))
+    @given(joinable_queries(STREAMS, 6))
     def holds(query: Query) -> None:
         found = [Registered("q", 0, query)]
         deepest = plan_dataflow(found, STREAMS, 6)

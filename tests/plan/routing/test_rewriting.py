@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.multiquery.feeding import SharedRun, run_dataflow
+from tests.kernel.multiquery.feeding import DataflowRun, run_dataflow
 from tests.plan.joins import TOPOLOGIES, edges, join_query
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.errors import QueryError
@@ -82,7 +82,7 @@ def test_what_is_observed_gives_the_oracles_answers_too(examples: Callable[[int]
     def holds(case: Case, buckets: int, restore: bool) -> None:
         query, batches = unfiltered(case[0]), case[1]
         dataflow = dataflow_from_json(json.loads(json.dumps(dataflow_to_json(plan_rewriting(query)))))
-        dataflow = replace(dataflow, endings=plan_rewriting(query).endings)
+        dataflow = replace(dataflow, tails=plan_rewriting(query).tails)
         outcome = run_dataflow(lambda _: dataflow, {"": query}, batches, buckets, restore=restore)
         assert oracle.bag(outcome.rows[""]) == oracle.bag(oracle.run(query, batches, flush=True).rows)
 
@@ -94,11 +94,11 @@ def test_every_path_asks_every_equality_and_every_result_has_its_ways(topology: 
     query = join_query("rstu", edges(topology, "rstu"))
     dataflow = plan_rewriting(query)
     joins = {join.name: join for join in dataflow.joins}
-    for ending in dataflow.endings:
+    for ending in dataflow.tails:
         assert set(joins[ending.join].slots) == set("rstu")
     sources = [one.source for one in dataflow.relations if one.slot is None]
     for join in dataflow.joins:
-        assert join.name in sources or join.name in {ending.join for ending in dataflow.endings}
+        assert join.name in sources or join.name in {ending.join for ending in dataflow.tails}
         assert len(join.ways) == (sources.count(join.name) if sources.count(join.name) > 1 else 0)
     assert dataflow_from_json(json.loads(json.dumps(dataflow_to_json(dataflow)))).joins == dataflow.joins
 
@@ -168,7 +168,7 @@ def test_each_value_goes_first_where_it_is_rare_and_follows_a_change() -> None:
         assert found < 0.6 * otherwise
 
 
-def _stored(run: SharedRun, batches: range) -> int:
+def _stored(run: DataflowRun, batches: range) -> int:
     """Partial results of two tuples that were sent on."""
     counts = [run.counts[n][3, bucket] for n in batches for bucket in range(2)]
     return sum(one.stored for one in counts)

@@ -33,7 +33,7 @@ def new_record(folder: Path, levels: int = 3) -> RegistryRecord:
     return RegistryRecord("0123abcd", str(folder / "streams.sql"), STREAMS + SINKS, levels, 2, str(folder))
 
 
-def typed_columns(query: Query, ending: QueryTail) -> tuple[Column, ...]:
+def typed_columns(query: Query, tail: QueryTail) -> tuple[Column, ...]:
     """The columns of a query's answers as far as its text tells, where no Spark is at hand."""
     return tuple(Column(output.name, output.expr.type or "unknown") for output in query.select)
 

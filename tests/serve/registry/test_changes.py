@@ -48,7 +48,7 @@ def test_queries_come_and_go_with_numbers_of_their_own(standing: Standing) -> No
     assert [(q.name, q.number, q.since) for q in again.record.staying.values()] == [("b", 2, 4), ("a", 3, 7)]
     gone = next(q for q in again.record.queries if q.number == 1)
     assert (gone.since, gone.until) == (4, 7)
-    assert {(e.number, e.since, e.until < 100) for e in again.dataflow.endings} == {
+    assert {(e.number, e.since, e.until < 100) for e in again.dataflow.tails} == {
         (1, 4, True), (2, 4, False), (3, 7, False),
     }  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_thousands_of_queries_in_one_request(standing: Standing) -> None:
     changed = take(standing, many, batch=5)
     assert len(changed.record.staying) == 1000
     assert len(changed.dataflow.joins) == 1
-    assert all(ending.since == 5 for ending in changed.dataflow.endings)
+    assert all(tail.since == 5 for tail in changed.dataflow.tails)
 
 
 def test_the_list_tells_what_is_shared(standing: Standing, tmp_path: Path) -> None:

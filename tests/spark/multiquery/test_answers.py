@@ -8,10 +8,10 @@ from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.wire import encode
 from watersmeet.spark.multiquery.answers import UnpackReady
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 
 RING = SharedDataflow(
-    1, ("s",), endings=(QueryTail("one", 4, "j", ("s",), ()), QueryTail("other", 7, "j", ("s",), ()))
+    1, ("s",), tails=(QueryTail("one", 4, "j", ("s",), ()), QueryTail("other", 7, "j", ("s",), ()))
 )
 
 
@@ -31,7 +31,7 @@ def answers() -> dict[str, pa.Array]:
 
 
 def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
-    unpack = UnpackReady(SharedShip("", RING), frozenset([4, 7]), ("k", "v"))
+    unpack = UnpackReady(ShippedDataflow("", RING), frozenset([4, 7]), ("k", "v"))
     assert unpacked(unpack, answers()) == [
         {"query": "other", "k": "x", "v": 1},
         {"query": "one", "k": None, "v": 2},
@@ -39,5 +39,5 @@ def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
 
 
 def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
-    rows = unpacked(UnpackReady(SharedShip("", RING), frozenset([4])), answers())
+    rows = unpacked(UnpackReady(ShippedDataflow("", RING), frozenset([4])), answers())
     assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]

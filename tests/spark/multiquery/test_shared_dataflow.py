@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 
 from tests.kernel.multiquery.feeding import expected_rows
-from tests.multiquery.cases import SharedCase, dataflow_cases
+from tests.multiquery.cases import QuerySetCase, query_sets
 from tests.spark.compile.differential import read_batches
 from tests.spark.pipelines import Case, arrive, random_batches, write_case
 from tests.strategies import to_arrow
@@ -135,8 +135,8 @@ def test_random_sets_of_queries_get_the_oracles_answers(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: Callable[[int], settings]
 ) -> None:
     @examples(1)
-    @given(dataflow_cases(max_queries=6))
-    def every_bag_is_the_oracles(case: SharedCase) -> None:
+    @given(query_sets(max_queries=6))
+    def every_bag_is_the_oracles(case: QuerySetCase) -> None:
         folder = tmp_path_factory.mktemp("ring")
         registered = [replace(each, query=_answering_with_v(each.query)) for each in case.queries]
         found = _run_random(spark, folder, case, registered)
@@ -159,7 +159,7 @@ def _answering_with_v(query: Query) -> Query:
 
 
 def _run_random(
-    spark: SparkSession, folder: Path, case: SharedCase, registered: Sequence[Registered]
+    spark: SparkSession, folder: Path, case: QuerySetCase, registered: Sequence[Registered]
 ) -> dict[str, list[tuple[Any, ...]]]:
     connector = Connector("parquet", (("path", "mixed"), ("answers", "json")))
     pipeline = Pipeline(case.streams, (Sink("mixed", connector),))

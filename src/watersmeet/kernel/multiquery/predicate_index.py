@@ -24,7 +24,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.query.shared_dataflow import QueryTail, Shape, Test
+from watersmeet.query.shared_dataflow import QueryTail, TailTemplate, Test
 
 MAX_PAIRS = 1 << 20  # of results and endings, looked at together
 
@@ -64,7 +64,7 @@ class _Values:
 class PredicateIndex:
     """The endings of one shape."""
 
-    def __init__(self, shape: Shape, endings: Sequence[QueryTail], bits: int) -> None:
+    def __init__(self, shape: TailTemplate, endings: Sequence[QueryTail], bits: int) -> None:
         """`bits`: of the shape's streams, as in the masks of what is behind."""
         self.shape = shape
         self.numbers = np.array([ending.number for ending in endings], np.int32)
@@ -169,9 +169,9 @@ class PredicateIndex:
 
 def tables_of(endings: Sequence[QueryTail], streams: Sequence[str]) -> list[PredicateIndex]:
     """The endings of a join, one table a shape; `streams` gives the bits of the masks."""
-    shapes: dict[Shape, list[QueryTail]] = {}
+    shapes: dict[TailTemplate, list[QueryTail]] = {}
     for ending in endings:
-        shapes.setdefault(ending.shape, []).append(ending)
+        shapes.setdefault(ending.template, []).append(ending)
     return [
         PredicateIndex(shape, same, stream_bits(streams, shape.streams)) for shape, same in shapes.items()
     ]

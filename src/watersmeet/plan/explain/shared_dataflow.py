@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from watersmeet.plan.multiquery.savings import dataflow_savings
+from watersmeet.plan.multiquery.savings import measure_savings
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import Join, Relation, SharedDataflow
@@ -21,7 +21,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
     parts.append(("feeds", _feed_lines(dataflow, shown)))
     parts.append(("against indexing every attribute", _saving_lines(dataflow, streams)))
     head = (
-        f"ring of {_count(len(dataflow.endings), 'query', 'queries')} over "
+        f"ring of {_count(len(dataflow.tails), 'query', 'queries')} over "
         f"{_count(len({feed.stream for feed in dataflow.feeds}), 'stream')}: "
         f"{_count(len(dataflow.feeds), 'feed')}, "
         f"{_count(len(dataflow.relations), 'relation')}, {_count(len(dataflow.joins), 'join')}"
@@ -32,7 +32,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
     """The joins of a level, those first that most queries share."""
-    shared, ending = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
+    shared, ending = queries_sharing(dataflow), Counter(each.join for each in dataflow.tails)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
         (join for join in dataflow.joins if join.level == level),
@@ -62,7 +62,7 @@ def describe_join(
 def queries_sharing(dataflow: SharedDataflow) -> Counter[str]:
     """For every join, how many queries need its results."""
     source = {relation.name: relation.source for relation in dataflow.relations}
-    shared: Counter[str] = Counter(ending.join for ending in dataflow.endings)
+    shared: Counter[str] = Counter(ending.join for ending in dataflow.tails)
     for join in sorted(dataflow.joins, key=lambda join: -join.level):
         for below in {source[member] for member in join.members}:
             shared[below] += shared[join.name]
@@ -83,7 +83,7 @@ def _feed_lines(dataflow: SharedDataflow, shown: int) -> list[str]:
 def _saving_lines(dataflow: SharedDataflow, streams: Sequence[Stream]) -> list[str]:
     if not streams:
         return []
-    savings = dataflow_savings(dataflow, streams)
+    savings = measure_savings(dataflow, streams)
     lines = [
         f"{each.stream}  sent {each.sent} times, not {each.attributes}; "
         f"{each.values} values, not {each.values_of_everything}; kept {each.kept} times"

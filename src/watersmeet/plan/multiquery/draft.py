@@ -41,7 +41,7 @@ class _JoinDraft:
     columns: set[str] = field(default_factory=set)
 
 
-class SharedDraft:
+class DataflowDraft:
     """Feeds, relations and joins by name, growing with every query."""
 
     def __init__(self) -> None:
@@ -126,9 +126,7 @@ class SharedDraft:
         relation.columns.update(column for _, column in brought)
         relation.streams.update(streams)
 
-    def dataflow(
-        self, levels: int, streams: tuple[str, ...], endings: tuple[QueryTail, ...]
-    ) -> SharedDataflow:
+    def dataflow(self, levels: int, streams: tuple[str, ...], tails: tuple[QueryTail, ...]) -> SharedDataflow:
         """All of it, in an order that depends on names alone."""
         return SharedDataflow(
             levels,
@@ -156,7 +154,7 @@ class SharedDraft:
                     key=lambda join: (join.level, join.name),
                 )
             ),
-            tuple(sorted(endings, key=lambda ending: ending.number)),
+            tuple(sorted(tails, key=lambda tail: tail.number)),
         )
 
 

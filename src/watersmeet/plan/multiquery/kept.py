@@ -12,7 +12,7 @@ class KeptTrees:
     def __init__(self, dataflow: SharedDataflow | None) -> None:
         self._joins = {join.name: join for join in dataflow.joins} if dataflow else {}
         self._relations = {relation.name: relation for relation in dataflow.relations} if dataflow else {}
-        self._ends = {ending.number: ending.join for ending in dataflow.endings} if dataflow else {}
+        self._ends = {tail.number: tail.join for tail in dataflow.tails} if dataflow else {}
 
     def has(self, number: int) -> bool:
         return number in self._ends

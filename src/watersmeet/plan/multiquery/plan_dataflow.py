@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from watersmeet.errors import QueryError
-from watersmeet.plan.multiquery.draft import SharedDraft
+from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.kept import KeptTrees
-from watersmeet.plan.multiquery.rates import SharedRates
+from watersmeet.plan.multiquery.rates import RateModels
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.tails import Registered, end_query
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
@@ -48,10 +48,10 @@ def plan_dataflow(
     if len({each.number for each in queries}) < len(queries):
         raise ValueError("a query's number is its own")
     ordered = _order_streams(streams, kept)
-    rates = SharedRates(statistics or Statistics())
+    rates = RateModels(statistics or Statistics())
     trees = KeptTrees(kept)
-    draft = SharedDraft()
-    endings = []
+    draft = DataflowDraft()
+    tails = []
     for registered in sorted(queries, key=lambda each: (not trees.has(each.number), each.number)):
         _refuse_unfit(registered, ordered)
         slotted = Slotted.of(registered.query)
@@ -59,10 +59,10 @@ def plan_dataflow(
         tree = trees.replant(registered.number, planting, levels)
         if tree is None:
             tree = _plant(registered.name, planting, levels)
-        ending, needed = end_query(registered, slotted, tree.name, ordered)
-        draft.add(slotted, tree, needed, ending.streams)
-        endings.append(ending)
-    return draft.dataflow(levels, ordered, tuple(endings))
+        tail, needed = end_query(registered, slotted, tree.name, ordered)
+        draft.add(slotted, tree, needed, tail.streams)
+        tails.append(tail)
+    return draft.dataflow(levels, ordered, tuple(tails))
 
 
 def _plant(name: str, planting: Planting, levels: int) -> Tree:

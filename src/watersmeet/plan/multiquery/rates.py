@@ -14,7 +14,7 @@ from watersmeet.query import Window
 Names = tuple[tuple[str, str], ...]  # (stream, column)
 
 
-class SharedRates:
+class RateModels:
     """Rate models of many queries under the same statistics."""
 
     def __init__(self, statistics: Statistics) -> None:

@@ -39,7 +39,7 @@ class StreamSavings:
 
 
 @dataclass(frozen=True)
-class SharedSavings:
+class DataflowSavings:
     """All streams of a ring; shares weigh them by the tuples each has, alike where nothing is said."""
 
     streams: tuple[StreamSavings, ...]
@@ -63,10 +63,10 @@ class SharedSavings:
         return ours / everything if everything else 0.0
 
 
-def dataflow_savings(dataflow: SharedDataflow, streams: Sequence[Stream]) -> SharedSavings:
+def measure_savings(dataflow: SharedDataflow, streams: Sequence[Stream]) -> DataflowSavings:
     """What a ring spares of each of these streams."""
     feed_stream = {feed.name: feed.stream for feed in dataflow.feeds}
-    return SharedSavings(
+    return DataflowSavings(
         tuple(
             StreamSavings(
                 stream.name,

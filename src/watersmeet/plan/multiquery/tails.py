@@ -26,7 +26,7 @@ class Registered:
 def end_query(
     registered: Registered, slotted: Slotted, join: str, streams: tuple[str, ...]
 ) -> tuple[QueryTail, Needed]:
-    """The ending of a query at a join, and the columns it needs; `streams` gives their order."""
+    """The tail of a query at a join, and the columns it needs; `streams` gives their order."""
     query = registered.query
     tests, left = _sort_conditions(slotted)
     outputs = _bare_outputs(slotted)
@@ -38,7 +38,7 @@ def end_query(
     elif outputs:
         needed |= {_column(slotted, ref) for output in query.select for ref in output.expr.columns}
     read = {stream.name for stream in query.streams}
-    ending = QueryTail(
+    tail = QueryTail(
         registered.name,
         registered.number,
         join,
@@ -51,7 +51,7 @@ def end_query(
         registered.since,
         registered.until,
     )
-    return ending, frozenset(needed | payload)
+    return tail, frozenset(needed | payload)
 
 
 def _sort_conditions(slotted: Slotted) -> tuple[tuple[Test, ...], tuple[Expr, ...]]:

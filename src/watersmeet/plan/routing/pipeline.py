@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import QueryError
-from watersmeet.plan.multiquery.draft import SharedDraft
+from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.plan_dataflow import why_unfit
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
@@ -42,7 +42,7 @@ def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow
     query = slotted.query
     streams = tuple(stream.name for stream in query.streams)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]
-    draft, endings = SharedDraft(), []
+    draft, endings = DataflowDraft(), []
     for number, tree in enumerate(trees):
         draft.add(slotted, tree, frozenset(needed), streams)
         ending = QueryTail(

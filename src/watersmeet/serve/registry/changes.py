@@ -44,11 +44,10 @@ class Standing:
             replace(query, since=settle(query.since), until=settle(query.until))
             for query in self.record.queries
         )
-        endings = tuple(
-            replace(ending, since=settle(ending.since), until=settle(ending.until))
-            for ending in self.dataflow.endings
+        tails = tuple(
+            replace(tail, since=settle(tail.since), until=settle(tail.until)) for tail in self.dataflow.tails
         )
-        dataflow = replace(self.dataflow, endings=endings)
+        dataflow = replace(self.dataflow, tails=tails)
         return replace(
             self, record=replace(self.record, queries=queries, dataflow=dataflow), dataflow=dataflow
         )
@@ -172,7 +171,7 @@ class _Draft:
         """Refuses a query that the ring or Spark cannot run, or whose answers its sink cannot take."""
         record = self.standing.record
         alone = plan_dataflow([_registered(registration, query)], record.pipeline.streams, record.levels)
-        found = self.judge.answer_columns(query, alone.endings[0])
+        found = self.judge.answer_columns(query, alone.tails[0])
         sink = record.pipeline.sink(query.sink) if query.sink else None
         if sink is None:
             return
@@ -187,9 +186,9 @@ class _Draft:
         standing = self.standing
         for registration in standing.record.queries:
             if registration.sink == sink and registration.number not in self.dropped:
-                ending = next(e for e in standing.dataflow.endings if e.number == registration.number)
+                tail = next(e for e in standing.dataflow.tails if e.number == registration.number)
                 query = standing.bound[registration.number]
-                return registration.name, self.judge.answer_columns(query, ending)
+                return registration.name, self.judge.answer_columns(query, tail)
         return None
 
 

@@ -105,7 +105,7 @@ def _joins_by_query(dataflow: SharedDataflow, numbers: Iterable[int]) -> dict[in
         return needed[join]
 
     wanted = set(numbers)
-    return {ending.number: below(ending.join) for ending in dataflow.endings if ending.number in wanted}
+    return {tail.number: below(tail.join) for tail in dataflow.tails if tail.number in wanted}
 
 
 def _cells(query: Listed) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.unpack import Payload, UnpackAnswers
-from watersmeet.spark.multiquery.compile import SharedCompiler, SharedInput
+from watersmeet.spark.multiquery.compile import DataflowCompiler, DataflowInput
 from watersmeet.spark.multiquery.ship import ship_dataflow
 
 
@@ -34,7 +34,7 @@ def pipelined(
     """The complete combinations of a query whose pipeline is this ring."""
     slots = {relation.source: relation.slot for relation in dataflow.relations}
     inputs = [
-        SharedInput(
+        DataflowInput(
             item.alias,
             item.stream,
             tuple(feed for feed in dataflow.feeds if slots[feed.name] == item.alias),
@@ -44,7 +44,7 @@ def pipelined(
         )
         for item in query.inputs
     ]
-    compiler = SharedCompiler(
+    compiler = DataflowCompiler(
         dataflow, ship_dataflow(spark, dataflow), inputs, partitions, fingerprint, control
     )
     return compiler.answers().select("chunk").mapInArrow(UnpackAnswers(payload), schema)

@@ -169,8 +169,8 @@ def _said(reason: OSError | str) -> str:
 def _pipeline(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
     kept = dataflow_from_json(stored)
-    endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
-    return replace(kept, endings=tuple(endings))
+    endings = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
+    return replace(kept, tails=tuple(endings))
 
 
 def _shares(query: Query, fresh: PhysicalPlan, shares: tuple[int, ...]) -> Shares:

@@ -16,8 +16,8 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions, stop_query
 from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
 from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.multiquery.answers import ANSWER, SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder, column_types
+from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint, dataflow_inputs
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
 from watersmeet.spark.session.failures import explain_failure
@@ -59,8 +59,8 @@ class SharedJob:
         ship = ship_dataflow(self.spark, self.dataflow)
         inputs = dataflow_inputs(self.dataflow, streams, self.sources, self.files)
         fingerprint = dataflow_fingerprint(self.dataflow, streams, self.partitions)
-        compiler = SharedCompiler(self.dataflow, ship, inputs, self.partitions, fingerprint)
-        answers = SharedAnswers(ship, self.queries, column_types(streams, self.sources))
+        compiler = DataflowCompiler(self.dataflow, ship, inputs, self.partitions, fingerprint)
+        answers = AnswerDecoder(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
@@ -120,7 +120,7 @@ class SharedJob:
 class _Fill:
     """Fills all sinks from a batch; called by `foreachBatch`."""
 
-    answers: SharedAnswers
+    answers: AnswerDecoder
     sinks: list[tuple[Sink, frozenset[int]]]
     base: Path
     dataflow_id: str
@@ -145,8 +145,8 @@ class _Fill:
         wanted = set(self.tailed()) if self.on_answers is not None else set()
         if self.on_answers is None or not wanted:
             return
-        endings = self.answers.dataflow.endings
-        numbers = frozenset(ending.number for ending in endings if ending.query in wanted)
+        tails = self.answers.dataflow.tails
+        numbers = frozenset(tail.number for tail in tails if tail.query in wanted)
         rows = self.answers.rows(blobs, found, numbers, as_json=True)
         texts: dict[str, list[str]] = {}
         if rows is not None:

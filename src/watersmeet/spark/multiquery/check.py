@@ -35,7 +35,7 @@ class SparkCheck:
     spark: SparkSession
     _known: dict[tuple[Texts, Texts, Texts], tuple[Column, ...]] = field(default_factory=dict)
 
-    def answer_columns(self, query: Query, ending: QueryTail) -> Sequence[Column]:
+    def answer_columns(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         """The columns of a query's answers, as Spark has them."""
         keys = tuple(
             attribute.expr.sql
@@ -43,7 +43,7 @@ class SparkCheck:
             for attribute in cls.attributes
             if not attribute.expr.is_column
         )
-        conditions = (*ending.conditions, *(f"({key}) IS NOT NULL" for key in keys))
+        conditions = (*tail.conditions, *(f"({key}) IS NOT NULL" for key in keys))
         outputs = tuple(f"{output.expr.sql} AS {quote_name(output.name)}" for output in query.select)
         asked = (_struct_types(query), conditions, outputs)
         if asked not in self._known:
@@ -53,7 +53,7 @@ class SparkCheck:
             except (PySparkException, Py4JJavaError) as refusal:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
                 said = _PLACE.sub("", said)
-                raise QueryError(f"query {ending.query}: Spark refuses it: {said}") from None
+                raise QueryError(f"query {tail.query}: Spark refuses it: {said}") from None
         return self._known[asked]
 
     def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> tuple[Column, ...]:

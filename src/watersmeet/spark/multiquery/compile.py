@@ -1,4 +1,4 @@
-"""A ring becomes one streaming DataFrame: of answers in blobs, each with the shape it has.
+"""A ring becomes one streaming DataFrame: of answers in blobs, each with the template it has.
 
     streams -> project -> pack -> exchange -> level 1 -> exchange -> level 2 ... -> answers
 
@@ -25,7 +25,7 @@ from watersmeet.spark.metrics.metrics import observed
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.metrics import dataflow_metric_names
 from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_columns
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
 from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
 from watersmeet.spark.sources.parquet.files import FileInput, PackFiles, number_files
@@ -36,7 +36,7 @@ DATAFLOW_FORMAT = 1  # raised when state written by an older version can no long
 
 
 @dataclass(frozen=True)
-class SharedInput:
+class DataflowInput:
     """What is read once and sent as some feeds: a stream, under the name by which it is counted."""
 
     name: str
@@ -69,25 +69,25 @@ def dataflow_inputs(
     streams: Sequence[Stream],
     sources: Mapping[str, DataFrame],
     files: Mapping[str, DataFrame],
-) -> list[SharedInput]:
+) -> list[DataflowInput]:
     """The inputs of a ring of many queries: each stream, once."""
     feeds = {s.name: tuple(feed for feed in dataflow.feeds if feed.stream == s.name) for s in streams}
-    return [SharedInput(s.name, s, feeds[s.name], sources[s.name], files.get(s.name)) for s in streams]
+    return [DataflowInput(s.name, s, feeds[s.name], sources[s.name], files.get(s.name)) for s in streams]
 
 
 @dataclass(frozen=True)
-class SharedCompiler:
+class DataflowCompiler:
     """Builds the streaming DataFrame of a ring; `control` is a stream of which any row ends all input."""
 
     dataflow: SharedDataflow
-    ship: SharedShip
-    inputs: Sequence[SharedInput]
+    ship: ShippedDataflow
+    inputs: Sequence[DataflowInput]
     partitions: int
     fingerprint: str
     control: DataFrame | None = None
 
     def answers(self) -> DataFrame:
-        """Rows (source, rows, chunk): the name of a shape, and answers of this shape."""
+        """Rows (source, rows, chunk): the name of a template, and answers of this template."""
         labels = bucket_labels(self.partitions)
         lateness = {
             item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
@@ -116,7 +116,7 @@ class SharedCompiler:
             parts.append(self.control.mapInArrow(SharedPackEnd(labels), SHARED_SCHEMA))
         return reduce(DataFrame.unionAll, parts)
 
-    def _packed_rows(self, item: SharedInput, labels: tuple[int, ...]) -> DataFrame:
+    def _packed_rows(self, item: DataflowInput, labels: tuple[int, ...]) -> DataFrame:
         """An input as Spark reads it; columns have names of ours there, without any sign that Spark reads."""
         stream = quote_name(item.stream.name)
         texts = {TS: event_microseconds(item.stream, item.stream.name)}
@@ -135,7 +135,7 @@ class SharedCompiler:
         pack = SharedPack(item.name, item.feeds, labels, item.columns, tuple(given.values()), self._told)
         return frame.alias(item.stream.name).selectExpr(*selected).mapInArrow(pack, SHARED_SCHEMA)
 
-    def _packed_files(self, direct: list[SharedInput], labels: tuple[int, ...]) -> DataFrame:
+    def _packed_files(self, direct: list[DataflowInput], labels: tuple[int, ...]) -> DataFrame:
         packs, named = {}, []
         for number, item in enumerate(direct):
             time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}

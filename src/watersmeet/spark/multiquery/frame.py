@@ -18,28 +18,28 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail
-from watersmeet.spark.multiquery.answers import ANSWER, SharedAnswers, UnpackReady, UnpackTuples, json_text
+from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder, UnpackReady, UnpackTuples, json_text
 from watersmeet.spark.multiquery.sinks import NAME
-from watersmeet.spark.multiquery.stage import shape_names
+from watersmeet.spark.multiquery.stage import template_names
 
 _NAME, _TIME, _ANSWER = "__wm_query", "__wm_time", "__wm_answer"
 
 
-def dataflow_frame(blobs: DataFrame, answers: SharedAnswers) -> DataFrame:
+def answer_frame(blobs: DataFrame, answers: AnswerDecoder) -> DataFrame:
     """All answers of a ring: query, answer_time, answer."""
     everyone = frozenset(answers.queries)
     ready, evaluated = [], []
-    for shape in shape_names(answers.dataflow):
-        endings = answers.endings(shape, everyone)
-        if answers.is_ready(endings[0], as_json=True):
-            ready.append(shape)
+    for template in template_names(answers.dataflow):
+        tails = answers.tails(template, everyone)
+        if answers.is_ready(tails[0], as_json=True):
+            ready.append(template)
         else:
-            evaluated += [(shape, alike) for alike in answers.by_select_list(endings)]
-    parts = [(shape, answers.unpack_tuples(alike)) for shape, alike in evaluated]
+            evaluated += [(template, alike) for alike in answers.by_select_list(tails)]
+    parts = [(template, answers.unpack_tuples(alike)) for template, alike in evaluated]
     unpack = _UnpackAll(
         UnpackReady(answers.ship, everyone),
         frozenset(ready),
-        tuple((shape, unpack) for shape, (unpack, _) in parts),
+        tuple((template, unpack) for template, (unpack, _) in parts),
         tuple(to_arrow_type(_opened(schema), timezone="UTC") for _, (_, schema) in parts),
     )
     fields = [
@@ -66,11 +66,11 @@ def _column(place: int) -> str:
     return f"__wm_tuples_{place}"
 
 
-def _evaluated(rows: DataFrame, column: str, answers: SharedAnswers, endings: list[QueryTail]) -> DataFrame:
+def _evaluated(rows: DataFrame, column: str, answers: AnswerDecoder, tails: list[QueryTail]) -> DataFrame:
     """The rows with one column of tuples turned into answers, where its conditions hold."""
-    query = answers.queries[endings[0].number]
+    query = answers.queries[tails[0].number]
     kept = [name for name in rows.columns if name != column]
-    condition = " AND ".join([f"{column} IS NOT NULL", *(f"({text})" for text in endings[0].conditions)])
+    condition = " AND ".join([f"{column} IS NOT NULL", *(f"({text})" for text in tails[0].conditions)])
     outputs = ", ".join(f"{out.expr.sql} AS {quote_name(out.name)}" for out in query.select)
     text = f"CASE WHEN {condition} THEN {json_text(outputs)} END"
     opened = rows.select(*kept, column, f"{column}.*")
@@ -82,7 +82,7 @@ class _UnpackAll:
     """Yields the answers of every query, those left to Spark as tuples."""
 
     ready: UnpackReady
-    ready_shapes: frozenset[str]
+    ready_templates: frozenset[str]
     tuples: tuple[tuple[str, UnpackTuples], ...]
     types: tuple[pa.DataType, ...]  # of the columns of tuples
 
@@ -91,11 +91,11 @@ class _UnpackAll:
             for row in range(batch.num_rows):
                 one = batch.slice(row, 1)
                 source = one.column("source")[0].as_py()
-                if source in self.ready_shapes:
+                if source in self.ready_templates:
                     for rows in self.ready(iter([one])):
                         yield self._row(rows.column(NAME), rows.column(ANSWER_TIME), rows.column(ANSWER))
-                for place, (shape, unpack) in enumerate(self.tuples):
-                    if shape == source:
+                for place, (template, unpack) in enumerate(self.tuples):
+                    if template == source:
                         for rows in unpack(iter([one])):
                             yield self._row_of_tuples(rows, place)
 

@@ -26,7 +26,7 @@ INLINE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class SharedShip:
+class ShippedDataflow:
     """Where a worker finds the ring; `digest` tells rings apart."""
 
     digest: str
@@ -37,17 +37,17 @@ class SharedShip:
         return self.inline if self.inline is not None else _read(self.digest)
 
 
-def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> SharedShip:
+def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataflow:
     """Makes a ring known to all workers, present and future."""
     blob = pickle.dumps(dataflow)
     digest = hashlib.sha256(blob).hexdigest()[:16]
     if len(blob) <= INLINE_BYTES:
-        return SharedShip(digest, dataflow)
+        return ShippedDataflow(digest, dataflow)
     path = _folder() / _file(digest)
     if not path.exists():
         path.write_bytes(blob)
     spark.sparkContext.addFile(str(path))  # executors fetch it from there, whenever they start
-    return SharedShip(digest)
+    return ShippedDataflow(digest)
 
 
 @functools.cache

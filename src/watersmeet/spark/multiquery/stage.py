@@ -28,10 +28,10 @@ from watersmeet.kernel import (
     decode_reports,
     route_rows,
 )
-from watersmeet.query.shared_dataflow import Shape, SharedDataflow
+from watersmeet.query.shared_dataflow import SharedDataflow, TailTemplate
 from watersmeet.spark.exchange.wire import UNKNOWN, decode, encode
 from watersmeet.spark.multiquery.metrics import SharedMetrics
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.wire import (
     ANSWERS,
     BOUNDS,
@@ -55,7 +55,7 @@ class LevelPlan:
 
     name: str  # of the level and the set of queries: another set starts from what the state store holds
     level: int
-    ship: SharedShip
+    ship: ShippedDataflow
     lateness: Mapping[str, LatenessPolicy]
     names: Mapping[str, str]  # of the inputs, and the stream of each
     attributes: Mapping[str, int]  # how many each input has, used or not
@@ -78,7 +78,7 @@ class LevelState:
         self.bucket = bucket
         self.bounds = bounds
         self.live = live or LiveValues()
-        self.shapes = {shape: name for name, shape in shape_names(dataflow).items()}
+        self.shapes = {shape: name for name, shape in template_names(dataflow).items()}
         self.relations = {relation.name: relation for relation in dataflow.relations}
         self.feed_levels = {feed.name: feed.levels for feed in dataflow.feeds}
 
@@ -188,7 +188,7 @@ class SharedStage(BucketStage):
     def _send(self, state: LevelState, found: SharedRows, number: int) -> Iterator[SharedRow]:
         labels = self.plan.labels
         batches = found.table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)
-        if isinstance(found.target, Shape):
+        if isinstance(found.target, TailTemplate):
             for batch in batches:
                 name = state.shapes[found.target]
                 yield SharedRow(labels[number], ANSWERS, name, batch.num_rows, chunk=encode(batch))
@@ -226,6 +226,8 @@ class _Outbox:
         self._rows, self._nbytes = [], 0
 
 
-def shape_names(dataflow: SharedDataflow) -> dict[str, Shape]:
+def template_names(dataflow: SharedDataflow) -> dict[str, TailTemplate]:
     """The shapes of a ring's answers by short names, the same wherever they are asked for."""
-    return {str(place): shape for place, shape in enumerate(dict.fromkeys(e.shape for e in dataflow.endings))}
+    return {
+        str(place): shape for place, shape in enumerate(dict.fromkeys(e.template for e in dataflow.tails))
+    }
