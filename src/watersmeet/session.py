@@ -157,7 +157,9 @@ class Session:
         partitions = int(self.spark.conf.get(PARTITIONS) or 1)
         inputs = dataflow_inputs(dataflow, read, self._sources, {})
         fingerprint = dataflow_fingerprint(dataflow, read, partitions)
-        blobs = DataflowCompiler(dataflow, ship, inputs, partitions, fingerprint).answers()
+        blobs = DataflowCompiler(
+            dataflow=dataflow, ship=ship, inputs=inputs, partitions=partitions, fingerprint=fingerprint
+        ).answers()
         by_number = {each.number: each.query for each in registered}
         return answer_frame(blobs, AnswerDecoder(ship, by_number, column_types(read, self._sources)))
 

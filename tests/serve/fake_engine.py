@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from watersmeet.errors import DataError
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.serve.registry.changes import Standing
+from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.spark.metrics.progress import Progress
 
 
@@ -25,12 +25,12 @@ class FakeEngine:
     failing: str = ""  # a query whose presence makes a batch fail
     process: int | None = None
 
-    def job(self, standing: Standing, before: Progress | None) -> FakeJob:
-        assert {query.number for query in standing.record.queries} == set(standing.bound)
-        assert {tail.number for tail in standing.dataflow.tails} == set(standing.bound)
-        return FakeJob(self, standing.dataflow, before)
+    def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
+        assert {query.number for query in current.record.queries} == set(current.queries)
+        assert {tail.number for tail in current.dataflow.tails} == set(current.queries)
+        return FakeJob(self, current.dataflow, before)
 
-    def look_after(self) -> None:
+    def check_side_queries(self) -> None:
         pass
 
     def newest(self) -> int:

@@ -1,4 +1,4 @@
-"""A served ring, killed wherever it writes: requests are handled once, and batches keep their queries."""
+"""A server, killed wherever it writes: requests are handled once, and batches keep their queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.fake_engine import FakeEngine, KilledError
-from tests.serve.registry.dataflows import CHAIN, JUDGE, PAIR, new_record
+from tests.serve.registry.dataflows import CHAIN, PAIR, PLANNER, new_record
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import NEVER
 from watersmeet.serve import server as server_module
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> RegistryFolder:
 
 
 def new_server(folder: RegistryFolder, engine: FakeEngine) -> Server:
-    return Server(folder, require_record(folder), engine, JUDGE)
+    return Server(folder=folder, record=require_record(folder), engine=engine, planner=PLANNER)
 
 
 def serve(folder: RegistryFolder, engine: FakeEngine, rounds: int = 4) -> list[Change]:
@@ -125,7 +125,7 @@ REQUESTS_OF_A_LIFE: list[Submit | Drop] = [
 
 @dataclass
 class Life:
-    """All requests, two at a time while the ring is served, by servers that are killed at a write."""
+    """All requests, two at a time while it is served, by servers that are killed at a write."""
 
     folder: RegistryFolder
     engine: FakeEngine

@@ -1,4 +1,4 @@
-"""Many queries at once: our ring, against one streaming query of Spark's own joins for each.
+"""Many queries at once: one shared dataflow, against one streaming query of Spark's own joins for each.
 
 Each runs in a process of its own over the same files. Ours is measured over its steady batches. Spark's
 queries are all started together, after one of them has run for a while alone; if they have not come to the
@@ -115,7 +115,7 @@ def _check_agreement(ours: QueriesFigures, theirs: QueriesFigures) -> None:
 
 
 def run_dataflow(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
-    """All queries in one ring, after a few of them have warmed up the process."""
+    """All queries in one shared dataflow, after a few of them have warmed up the process."""
     session = Session(conf=ALL_REPORTS, log=folder / "spark.log")
     deadline, number = time.monotonic() + WARM_UP_S, 0
     while time.monotonic() < deadline:
@@ -141,12 +141,12 @@ def _run_dataflow(
     sources = {s.name: read_stream(spark, s, folder) for s in pipeline.streams}
     names = {s.name: file_names(spark, s, folder) for s in pipeline.streams}
     job = SharedJob(
-        spark,
-        dataflow,
-        {each.number: each.query for each in registered},
-        pipeline,
-        sources,
-        {name: frame for name, frame in names.items() if frame is not None},
+        spark=spark,
+        dataflow=dataflow,
+        queries={each.number: each.query for each in registered},
+        pipeline=pipeline,
+        sources=sources,
+        files={name: frame for name, frame in names.items() if frame is not None},
         folder=str(folder / "checkpoint"),
         base=folder,
         dataflow_id="bench",

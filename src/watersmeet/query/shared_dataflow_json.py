@@ -1,4 +1,4 @@
-"""What a ring keeps and joins, as JSON and back, so that a server that starts again goes on with it."""
+"""What a shared dataflow keeps and joins, as JSON and back, so that a restart goes on with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from watersmeet.query.window import Window, WindowKind
 
 
 def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
-    """Feeds, relations and joins whole; of the tails only at which join each query ends."""
+    """Feeds, relations and joins in full; of the tails only the join at which each query ends."""
     return {
         "levels": dataflow.levels,
         "streams": list(dataflow.streams),
@@ -33,15 +33,18 @@ def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
 
 
 def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
-    """The ring as it was, its tails bare: a planner keeps its joins, and knows the queries itself."""
+    """The dataflow as it was, with bare tails: the planner keeps its joins, and has the queries itself."""
     return SharedDataflow(
-        fields["levels"],
-        tuple(fields["streams"]),
-        tuple(_feed(each) for each in fields["feeds"]),
-        tuple(_relation(each) for each in fields["relations"]),
-        tuple(_join(each) for each in fields["joins"]),
-        tuple(QueryTail("", int(number), join, (), ()) for number, join in fields["ends"].items()),
-        tuple(Expected(**each) for each in fields.get("expected", ())),
+        levels=fields["levels"],
+        streams=tuple(fields["streams"]),
+        feeds=tuple(_feed(each) for each in fields["feeds"]),
+        relations=tuple(_relation(each) for each in fields["relations"]),
+        joins=tuple(_join(each) for each in fields["joins"]),
+        tails=tuple(
+            QueryTail(query="", number=int(number), join=join, streams=(), slots=())
+            for number, join in fields["ends"].items()
+        ),
+        expected=tuple(Expected(**each) for each in fields.get("expected", ())),
     )
 
 

@@ -1,6 +1,6 @@
-"""Runs a whole ring in process: feeds oracle tuples to levels of buckets and routes results onward.
+"""Runs a shared dataflow in process: feeds oracle tuples to levels of buckets and routes results onward.
 
-`run_dataflow` is the entry; `expected_rows` is what the oracle says a query must get that came and went midway.
+`run_dataflow` is the entry; `expected_rows` are the oracle's answers to a query that came and went midway.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run_dataflow(
     restore: bool = False,
     live_in_batch: Callable[[int], LiveValues] | None = None,
 ) -> DataflowRun:
-    """Feeds batches 0, 1, ... to a ring; state is read back where it changes or `restore` says so.
+    """Feeds batches 0, 1, ... to a dataflow; state is read back where it changes or `restore` says so.
 
     By what results choose their way is followed as the engine does, unless `live_in_batch` says otherwise.
     """

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import run_dataflow
-from tests.multiquery.cases import QuerySetCase, query_sets
-from tests.multiquery.test_in_process import check
+from tests.kernel.multiquery.test_planned_dataflows import check
+from tests.plan.multiquery.query_sets import QuerySetCase, query_sets
 from watersmeet.errors import DataError
 from watersmeet.kernel import TS, SharedBucket, route_rows
 from watersmeet.kernel.columns import hashing
@@ -85,27 +85,69 @@ def test_colliding_hashes_never_make_a_result(examples: Examples, monkeypatch: p
 
 def relation(stream: str, route: str, level: int, streams: tuple[str, ...] = ("a", "b", "c")) -> Relation:
     return Relation(
-        f"{stream} by {route}", level, f"{stream}.{route}", TEN, stream, route, (route,), ("v", "y"), streams
+        name=f"{stream} by {route}",
+        level=level,
+        source=f"{stream}.{route}",
+        window=TEN,
+        slot=stream,
+        route=route,
+        keys=(route,),
+        columns=("v", "y"),
+        streams=streams,
     )
 
 
 def feed(stream: str, route: str, level: int) -> Feed:
     key = KeyColumn(route, f"{stream}.{route}", "bigint")
     columns = tuple(name for name in ("v", "y") if name != route)
-    return Feed(f"{stream}.{route}", stream, route, (key,), columns, (level,))
+    return Feed(
+        name=f"{stream}.{route}", stream=stream, route=route, keys=(key,), columns=columns, levels=(level,)
+    )
 
 
 def ending(number: int, join: str, slots: str, **changes: Any) -> QueryTail:
     outputs = tuple((f"{slot}_v", f"{slot}.v") for slot in slots)
     alias_slots = tuple((slot, slot) for slot in slots)
     return replace(
-        QueryTail(f"q{number}", number, join, tuple(slots), alias_slots, outputs=outputs), **changes
+        QueryTail(
+            query=f"q{number}",
+            number=number,
+            join=join,
+            streams=tuple(slots),
+            slots=alias_slots,
+            outputs=outputs,
+        ),
+        **changes,
     )
 
 
-PAIR = Join("ab", 1, ("a by x", "b by x"), (("a.x", "b.x"),), ("a.v", "b.v", "b.y"), ("a", "b"))
-PAIR_BY_Y = Relation("ab by b.y", 2, "ab", None, None, "b.y", ("b.y",), ("a.v", "b.v"), ("a", "b", "c"))
-CHAIN = Join("abc", 2, ("ab by b.y", "c by y"), (("b.y", "c.y"),), ("a.v", "b.v", "c.v"), ("a", "b", "c"))
+PAIR = Join(
+    name="ab",
+    level=1,
+    members=("a by x", "b by x"),
+    equalities=(("a.x", "b.x"),),
+    columns=("a.v", "b.v", "b.y"),
+    slots=("a", "b"),
+)
+PAIR_BY_Y = Relation(
+    name="ab by b.y",
+    level=2,
+    source="ab",
+    window=None,
+    slot=None,
+    route="b.y",
+    keys=("b.y",),
+    columns=("a.v", "b.v"),
+    streams=("a", "b", "c"),
+)
+CHAIN = Join(
+    name="abc",
+    level=2,
+    members=("ab by b.y", "c by y"),
+    equalities=(("b.y", "c.y"),),
+    columns=("a.v", "b.v", "c.v"),
+    slots=("a", "b", "c"),
+)
 BASE = SharedDataflow(
     levels=2,
     streams=("a", "b", "c"),
@@ -204,11 +246,22 @@ def test_composite_keys_and_null() -> None:
     wide = [replace(relation(s, "x", 1), keys=("x", "y"), columns=("v",)) for s in "ab"]
     join = replace(PAIR, equalities=(("a.x", "b.x"), ("a.y", "b.y")))
     feeds = tuple(
-        Feed(f"{s}.x", s, "x", tuple(KeyColumn(n, f"{s}.{n}", "bigint") for n in "xy"), ("v",), (1,))
+        Feed(
+            name=f"{s}.x",
+            stream=s,
+            route="x",
+            keys=tuple(KeyColumn(n, f"{s}.{n}", "bigint") for n in "xy"),
+            columns=("v",),
+            levels=(1,),
+        )
         for s in "ab"
     )
     dataflow = SharedDataflow(
-        1, ("a", "b"), feeds, tuple(replace(one, streams=("a", "b")) for one in wide), (join,)
+        levels=1,
+        streams=("a", "b"),
+        feeds=feeds,
+        relations=tuple(replace(one, streams=("a", "b")) for one in wide),
+        joins=(join,),
     )
     dataflow = replace(dataflow, tails=(ending(1, "ab", "ab"),))
     batches = [{"a": [row(0, 1), row(0, 2, y=2), row(0, 3, y=None)]}, {"b": [row(0, 4), row(0, 5, y=None)]}]

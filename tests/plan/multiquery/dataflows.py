@@ -1,4 +1,4 @@
-"""What must hold of any ring, checked from its parts alone."""
+"""What must hold for any shared dataflow, checked from its parts alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning rings: names that do not depend on wording, joins that are shared, trees that are legal."""
+"""Planning shared dataflows: names that do not depend on wording, joins that are shared, legal trees."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.multiquery.cases import COLUMNS, joinable_queries, reworded
 from tests.plan.joins import edges, join_query
 from tests.plan.multiquery.dataflows import check_dataflow
+from tests.plan.multiquery.query_sets import COLUMNS, joinable_queries, reworded
 from watersmeet.errors import QueryError
 from watersmeet.plan.multiquery.plan_dataflow import MAX_STREAMS, Registered, plan_dataflow
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
@@ -112,7 +112,7 @@ def test_names_do_not_depend_on_wording(examples: Examples) -> None:
     holds()
 
 
-def test_random_rings_are_legal(examples: Examples) -> None:
+def test_random_dataflows_are_legal(examples: Examples) -> None:
     @examples(60)
     @given(st.lists(joinable_queries(STREAMS, 5), min_size=1, max_size=6))
     def holds(queries: list[Query]) -> None:
@@ -165,7 +165,7 @@ def test_a_chain_of_four_fits_two_levels_and_a_star_of_four_needs_three() -> Non
     assert members(dataflow, 2) == [["s1 s2", "s3 s4"]]
     star = f"SELECT a.v FROM {THREE}, s4 AS d WHERE a.b0 = b.b0 AND a.b1 = c.b1 AND a.b2 = d.b2"
     assert max(join.level for join in plan(star, levels=3).joins) == 3
-    with pytest.raises(QueryError, match="query q0 needs 3 levels of joins, and the ring has 2"):
+    with pytest.raises(QueryError, match="query q0 needs 3 levels of joins, and the dataflow has 2"):
         plan(star, levels=2)
 
 
@@ -181,7 +181,7 @@ def test_a_query_is_refused_just_where_no_tree_is_flat_enough(examples: Examples
             needed -= 1
         if needed > 1:
             with pytest.raises(
-                QueryError, match=f"needs {needed} levels of joins, and the ring has {needed - 1}"
+                QueryError, match=f"needs {needed} levels of joins, and the dataflow has {needed - 1}"
             ):
                 plan_dataflow(found, STREAMS, needed - 1)
 
@@ -260,7 +260,9 @@ def test_what_is_compared_is_named_by_its_stream_and_type() -> None:
     ],
 )
 def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> None:
-    with pytest.raises(QueryError, match=f"query q0 does not run in a ring: {message}.* of its own"):
+    with pytest.raises(
+        QueryError, match=f"query q0 does not run in a shared dataflow: {message}.* by itself"
+    ):
         plan(text)
 
 
@@ -269,5 +271,5 @@ def test_a_dataflow_has_a_limit_of_streams_and_reads_its_own_alone() -> None:
     assert len(plan_dataflow([], many[:-1], 1).streams) == MAX_STREAMS
     with pytest.raises(QueryError, match="at most 63 streams, not 64"):
         plan_dataflow([], many, 1)
-    with pytest.raises(QueryError, match="query q0: s1 is no stream of the ring"):
+    with pytest.raises(QueryError, match="query q0: s1 is no stream of the dataflow"):
         plan_dataflow(registered("SELECT v FROM s1"), STREAMS[1:], 1)

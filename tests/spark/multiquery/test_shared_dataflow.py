@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 
 from tests.kernel.multiquery.feeding import expected_rows
-from tests.multiquery.cases import QuerySetCase, query_sets
+from tests.plan.multiquery.query_sets import QuerySetCase, query_sets
 from tests.spark.compile.differential import read_batches
 from tests.spark.pipelines import Case, arrive, random_batches, write_case
 from tests.strategies import to_arrow
@@ -105,7 +105,7 @@ def dataflow_job(
     texts: Mapping[str, tuple[str, int, int]],
     kept: SharedDataflow | None = None,
 ) -> SharedJob:
-    """A ring over a case's streams; `texts` has each query with the batches in which it is there."""
+    """The job of a case's streams; `texts` has each query with its batches [since, until)."""
     pipeline = parse_pipeline(case.file.read_text() + SINKS)
     registered = [
         Registered(name, number, bind_query(text, pipeline.streams), since, until)
@@ -117,11 +117,18 @@ def dataflow_job(
     sources = {s.name: read_stream(spark, s, case.folder) for s in pipeline.streams}
     files = {s.name: file_names(spark, s, case.folder) for s in pipeline.streams}
     return SharedJob(
-        spark, dataflow, {r.number: r.query for r in registered}, pipeline, sources,
-        {name: frame for name, frame in files.items() if frame is not None},
-        folder=str(case.folder / "ring"), base=case.folder, dataflow_id="ab12", partitions=2,
+        spark=spark,
+        dataflow=dataflow,
+        queries={r.number: r.query for r in registered},
+        pipeline=pipeline,
+        sources=sources,
+        files={name: frame for name, frame in files.items() if frame is not None},
+        folder=str(case.folder / "flow"),
+        base=case.folder,
+        dataflow_id="ab12",
+        partitions=2,
         options=RunOptions(available_now=True),
-    )  # fmt: skip
+    )
 
 
 def run_to_end(job: SharedJob) -> None:
@@ -137,7 +144,7 @@ def test_random_sets_of_queries_get_the_oracles_answers(
     @examples(1)
     @given(query_sets(max_queries=6))
     def every_bag_is_the_oracles(case: QuerySetCase) -> None:
-        folder = tmp_path_factory.mktemp("ring")
+        folder = tmp_path_factory.mktemp("flow")
         registered = [replace(each, query=_answering_with_v(each.query)) for each in case.queries]
         found = _run_random(spark, folder, case, registered)
         for each in registered:
@@ -173,10 +180,18 @@ def _run_random(
         sources[stream.name] = read_batches(spark, folder, stream)
     dataflow = plan_dataflow(registered, case.streams, 4)
     job = SharedJob(
-        spark, dataflow, {r.number: r.query for r in registered}, pipeline, sources, {},
-        folder=str(folder / "checkpoint"), base=folder, dataflow_id="cd34", partitions=3,
+        spark=spark,
+        dataflow=dataflow,
+        queries={r.number: r.query for r in registered},
+        pipeline=pipeline,
+        sources=sources,
+        files={},
+        folder=str(folder / "checkpoint"),
+        base=folder,
+        dataflow_id="cd34",
+        partitions=3,
         options=RunOptions(available_now=True),
-    )  # fmt: skip
+    )
     run_to_end(job)
     found: dict[str, list[tuple[Any, ...]]] = {each.name: [] for each in registered}
     if (folder / "mixed").exists():
@@ -206,7 +221,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
         query = bind_query(text, streams)
         if name == "same":
             typed = spark.read.parquet(str(tmp_path / "typed"))
-            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "ring", "batch"]
+            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "dataflow", "batch"]
             rows = typed.selectExpr("k", "va", "vb", "vc", "unix_micros(answer_time)").collect()
             assert oracle.bag(rows) == oracle.bag(oracle.run(query, case.batches).rows)
             continue

@@ -1,4 +1,4 @@
-"""A ring as text: its joins by level with how many queries share each, its feeds, what they spare."""
+"""A shared dataflow as text: its joins by level, how many queries share each, its feeds, what they save."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SHOWN = 20  # joins of a level, and feeds, that are listed
 
 
 def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), shown: int = SHOWN) -> str:
-    """All of a ring that a person can take in; with the streams' declarations also what it spares."""
+    """As much of a dataflow as a person can take in; given the streams' declarations, also what it saves."""
     parts = [
         (f"level {level}", level_lines(dataflow, level, shown)) for level in range(1, dataflow.levels + 1)
     ]
     parts.append(("feeds", _feed_lines(dataflow, shown)))
     parts.append(("against indexing every attribute", _saving_lines(dataflow, streams)))
     head = (
-        f"ring of {_count(len(dataflow.tails), 'query', 'queries')} over "
+        f"shared dataflow of {_count(len(dataflow.tails), 'query', 'queries')} over "
         f"{_count(len({feed.stream for feed in dataflow.feeds}), 'stream')}: "
         f"{_count(len(dataflow.feeds), 'feed')}, "
         f"{_count(len(dataflow.relations), 'relation')}, {_count(len(dataflow.joins), 'join')}"

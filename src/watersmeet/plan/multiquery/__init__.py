@@ -1,0 +1,1 @@
+"""Plans many queries as one dataflow, so that they share the tuples, joins and state they have in common."""

@@ -1,9 +1,9 @@
-"""One query as a pipeline: a ring of its own, whose levels are stages of one Spark query.
+"""One query as a pipeline: a dataflow of its own, whose levels are stages of one Spark query.
 
 After DHTJoin's type-2 queries (`dhtjoin`): a bushy tree of joins, the partial results of each routed on by
 the attribute of the next. The tree is the one whose partial results have the fewest bytes/s, the very tree
-that `pipeline_or_shares` prices. Unlike in a shared ring every input is a feed of its own, named by its alias
-and sent after its local filters, and the residual conditions and the SELECT list are left to Spark.
+that `pipeline_or_shares` prices. Unlike in a shared dataflow every input is a feed of its own, named by its
+alias and sent after its local filters, and the residual conditions and the SELECT list are left to Spark.
 
     a.x = b.x, b.y = c.y     feeds a, b, c     level 1: a and b by x     level 2: their results by b.y, c by y
 """
@@ -38,7 +38,7 @@ def plan_pipeline(
 
 
 def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow:
-    """The ring of one query that has its answers from some trees; all but the joins is left to Spark."""
+    """The dataflow of one query whose answers come from some trees; all but the joins is left to Spark."""
     query = slotted.query
     streams = tuple(stream.name for stream in query.streams)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]

@@ -3,8 +3,9 @@
 After RJoin (Idreos, Liarou, Koubarakis, "Continuous Multi-Way Joins over Distributed Hash Tables", EDBT
 2008): the query waits at one input, the root; a tuple that meets it rewrites it into a query with a join
 less, which goes on to where the tuples of one of its values arrive, the value whose tuples arrive at the
-lowest rate (section 6). Here a rewritten query is a row of a relation, and the steps are levels of a ring:
-for every order in which attributes may follow each other there is a path of joins, and each row takes one.
+lowest rate (section 6). Here a rewritten query is a row of a relation, and the steps are levels of a
+dataflow: for every order in which attributes may follow each other there is a path of joins, and each row
+takes one.
 
 Guarantee: from the root, every order is a path of joins that asks every equality of the query; tuples are
 kept wherever some path needs them, and a row goes exactly one way (`Join.ways`). So each combination is found
@@ -40,7 +41,7 @@ MOST_JOINS = 80  # a hub with four others, each by its own attribute, has 65
 
 
 def plan_rewriting(query: Query, statistics: Statistics | None = None) -> SharedDataflow:
-    """The ring of all ways by which a query is rewritten; default statistics where none are known."""
+    """The dataflow of all ways by which a query is rewritten; default statistics where none are known."""
     reason = why_unfit(query)
     if reason is not None:
         raise QueryError(f"the query is not run by rewriting: {reason}. Route it by shares")
@@ -105,7 +106,7 @@ class _Paths:
 def _with_ways(
     dataflow: SharedDataflow, slotted: Slotted, planting: Planting, statistics: Statistics
 ) -> SharedDataflow:
-    """The ring with the choices its results have."""
+    """The dataflow with the choices its results have."""
     source = {relation.name: relation.source for relation in dataflow.relations}
     met: dict[str, list[Way]] = {}
     for join in dataflow.joins:

@@ -1,4 +1,4 @@
-"""A query as a pipeline: the levels of a ring of its own, as stages of one streaming query.
+"""A query as a pipeline: the levels of a dataflow of its own, as stages of one streaming query.
 
 Each input is packed once and sent to the level where it is joined; partial results go on from level to level
 as chunks. What comes out are complete combinations, as the join by shares gives them.
@@ -31,20 +31,25 @@ def pipelined(
     payload: Payload,
     schema: StructType,
 ) -> DataFrame:
-    """The complete combinations of a query whose pipeline is this ring."""
+    """The complete combinations of a query whose pipeline is this dataflow."""
     slots = {relation.source: relation.slot for relation in dataflow.relations}
     inputs = [
         DataflowInput(
-            item.alias,
-            item.stream,
-            tuple(feed for feed in dataflow.feeds if slots[feed.name] == item.alias),
-            sources[item.stream.name],
-            files.get(item.stream.name),
-            " AND ".join(f"({expr.sql})" for expr in item.filters) or None,
+            name=item.alias,
+            stream=item.stream,
+            feeds=tuple(feed for feed in dataflow.feeds if slots[feed.name] == item.alias),
+            frame=sources[item.stream.name],
+            files=files.get(item.stream.name),
+            keep=" AND ".join(f"({expr.sql})" for expr in item.filters) or None,
         )
         for item in query.inputs
     ]
     compiler = DataflowCompiler(
-        dataflow, ship_dataflow(spark, dataflow), inputs, partitions, fingerprint, control
+        dataflow=dataflow,
+        ship=ship_dataflow(spark, dataflow),
+        inputs=inputs,
+        partitions=partitions,
+        fingerprint=fingerprint,
+        control=control,
     )
     return compiler.answers().select("chunk").mapInArrow(UnpackAnswers(payload), schema)

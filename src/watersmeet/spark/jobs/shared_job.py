@@ -28,7 +28,7 @@ TAILED = 10_000  # answers of a batch, at most, for who looks on
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SharedJob:
     """A running ring. `folder` holds its checkpoint; `queries` are those of `ring`, by number.
 
@@ -59,12 +59,25 @@ class SharedJob:
         ship = ship_dataflow(self.spark, self.dataflow)
         inputs = dataflow_inputs(self.dataflow, streams, self.sources, self.files)
         fingerprint = dataflow_fingerprint(self.dataflow, streams, self.partitions)
-        compiler = DataflowCompiler(self.dataflow, ship, inputs, self.partitions, fingerprint)
+        compiler = DataflowCompiler(
+            dataflow=self.dataflow,
+            ship=ship,
+            inputs=inputs,
+            partitions=self.partitions,
+            fingerprint=fingerprint,
+        )
         answers = AnswerDecoder(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
-        fill = _Fill(answers, sinks, self.base, self.dataflow_id, self.on_answers, self.tailed)
+        fill = _Fill(
+            answers=answers,
+            sinks=sinks,
+            base=self.base,
+            dataflow_id=self.dataflow_id,
+            on_answers=self.on_answers,
+            tailed=self.tailed,
+        )
         writer = (
             compiler.answers()
             .writeStream.foreachBatch(fill)
@@ -116,7 +129,7 @@ class SharedJob:
         stop_query(self._query)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Fill:
     """Fills all sinks from a batch; called by `foreachBatch`."""
 

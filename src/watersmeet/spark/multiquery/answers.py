@@ -1,10 +1,10 @@
-"""The answers of a ring's batch, from blobs to rows, for one sink.
+"""The answers of a shared dataflow's batch, from blobs to rows of one sink.
 
 Queries of bare columns have their rows ready in the blobs. Where a query's SELECT list or one of its
-conditions is more than that, Spark evaluates it over the tuples, as it does for a query of its own.
+conditions is more than that, Spark evaluates it over the tuples, as it does for a query that runs by itself.
 
-A sink takes rows of one kind: `query` and the columns of its queries, which must then be alike, or, declared
-with answers = 'json', `query`, `answer_time` and the answer as JSON text.
+All rows of a sink have the same columns: `query` and those of its queries, which must then agree, or, where
+it is declared with answers = 'json', `query`, `answer_time` and the answer as JSON text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from watersmeet.spark.multiquery.stage import template_names
 from watersmeet.spark.sinks.kafka import MICROSECONDS
 
 ANSWER = "answer"
-_NUMBER = "__query"
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _JSON_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
 
@@ -50,7 +49,7 @@ Types = Mapping[str, Mapping[str, DataType]]  # of the columns of each stream
 
 @dataclass(frozen=True)
 class AnswerDecoder:
-    """Makes rows of a ring's answers; `types` are those of the streams' columns."""
+    """Makes rows of blobs of answers; `types` are those of the streams' columns."""
 
     ship: ShippedDataflow
     queries: Mapping[int, Query]
@@ -63,7 +62,7 @@ class AnswerDecoder:
     def rows(
         self, blobs: DataFrame, found: set[str], numbers: frozenset[int], *, as_json: bool
     ) -> DataFrame | None:
-        """The answers of these queries, given the templates found in a batch; None if there are none."""
+        """The answers of these queries, given the templates that occur in a batch; None if there are none."""
         parts: list[DataFrame] = []
         templates = {name: own for name in sorted(found) if (own := self.tails(name, numbers))}
         ready = [name for name, tails in templates.items() if self.is_ready(tails[0], as_json=as_json)]
@@ -89,7 +88,7 @@ class AnswerDecoder:
         return [tail for tail in self._by_template.get(template, ()) if tail.number in numbers]
 
     def is_ready(self, tail: QueryTail, *, as_json: bool) -> bool:
-        """Whether an answer leaves Python as the sink takes it."""
+        """Whether answers leave Python in the form that the sink takes."""
         if tail.conditions or tail.outputs is None:
             return False
         types = [field.dataType.simpleString() for field in self._schema(tail).fields]
@@ -110,7 +109,7 @@ class AnswerDecoder:
         return StructType(fields)
 
     def by_select_list(self, tails: Sequence[QueryTail]) -> list[list[QueryTail]]:
-        """Tails of one template, those with the same SELECT list together."""
+        """Tails of one template, grouped by SELECT list."""
         found: dict[tuple[tuple[str, str], ...], list[QueryTail]] = {}
         for tail in tails:
             found.setdefault(self._select_list(tail), []).append(tail)

@@ -1,9 +1,9 @@
-"""A ring becomes one streaming DataFrame: of answers in blobs, each with the template it has.
+"""A shared dataflow becomes one streaming DataFrame: of answers in blobs, each with the name of its template.
 
     streams -> project -> pack -> exchange -> level 1 -> exchange -> level 2 ... -> answers
 
-A stream is read once, whatever the number of queries; all streams of the ring are read at all times, since
-Spark's checkpoint knows its sources by their place.
+A stream is read once, whatever the number of queries. All streams are read at all times, since Spark's
+checkpoint knows its sources by their order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from watersmeet.spark.sources.streams import event_microseconds
 DATAFLOW_FORMAT = 1  # raised when state written by an older version can no longer be read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataflowInput:
     """What is read once and sent as some feeds: a stream, under the name by which it is counted."""
 
@@ -52,11 +52,6 @@ class DataflowInput:
         return tuple(dict.fromkeys((TS, *(name for feed in self.feeds for name in feed_columns(feed)))))
 
     @property
-    def attributes(self) -> tuple[str, ...]:
-        """All columns by which its tuples could be indexed."""
-        return tuple(c.name for c in self.stream.columns if c.name != self.stream.event_time)
-
-    @property
     def is_direct(self) -> bool:
         """Whether its files go into chunks without an expression of Spark's between."""
         declared = {column.name for column in self.stream.columns}
@@ -70,14 +65,19 @@ def dataflow_inputs(
     sources: Mapping[str, DataFrame],
     files: Mapping[str, DataFrame],
 ) -> list[DataflowInput]:
-    """The inputs of a ring of many queries: each stream, once."""
+    """The inputs of a shared dataflow: each stream, once."""
     feeds = {s.name: tuple(feed for feed in dataflow.feeds if feed.stream == s.name) for s in streams}
-    return [DataflowInput(s.name, s, feeds[s.name], sources[s.name], files.get(s.name)) for s in streams]
+    return [
+        DataflowInput(
+            name=s.name, stream=s, feeds=feeds[s.name], frame=sources[s.name], files=files.get(s.name)
+        )
+        for s in streams
+    ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataflowCompiler:
-    """Builds the streaming DataFrame of a ring; `control` is a stream of which any row ends all input."""
+    """Builds the streaming DataFrame of a dataflow; any row of the stream `control` ends all input."""
 
     dataflow: SharedDataflow
     ship: ShippedDataflow
@@ -87,7 +87,7 @@ class DataflowCompiler:
     control: DataFrame | None = None
 
     def answers(self) -> DataFrame:
-        """Rows (source, rows, chunk): the name of a template, and answers of this template."""
+        """Rows (source, rows, chunk): the name of a template, and answers of queries with this template."""
         labels = bucket_labels(self.partitions)
         lateness = {
             item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
@@ -117,7 +117,7 @@ class DataflowCompiler:
         return reduce(DataFrame.unionAll, parts)
 
     def _packed_rows(self, item: DataflowInput, labels: tuple[int, ...]) -> DataFrame:
-        """An input as Spark reads it; columns have names of ours there, without any sign that Spark reads."""
+        """An input as Spark reads it, its columns renamed so that no name needs quoting."""
         stream = quote_name(item.stream.name)
         texts = {TS: event_microseconds(item.stream, item.stream.name)}
         for key in (key for feed in item.feeds for key in feed.keys):
@@ -130,9 +130,9 @@ class DataflowCompiler:
         if item.keep is not None:
             frame = frame.alias(item.name).withColumn(KEEP, F.expr(item.keep))
             selected.append(KEEP)
-        if self._tells_time:
+        if self._sends_time:
             selected.append(f"{NOW_SQL} AS {NOW}")
-        pack = SharedPack(item.name, item.feeds, labels, item.columns, tuple(given.values()), self._told)
+        pack = SharedPack(item.name, item.feeds, labels, item.columns, tuple(given.values()), self._reported)
         return frame.alias(item.stream.name).selectExpr(*selected).mapInArrow(pack, SHARED_SCHEMA)
 
     def _packed_files(self, direct: list[DataflowInput], labels: tuple[int, ...]) -> DataFrame:
@@ -147,25 +147,26 @@ class DataflowCompiler:
                 else FileColumn(name, name, types[name])
                 for name in item.columns
             )
-            pack = SharedPack(item.name, item.feeds, labels, item.columns, item.columns, self._told)
+            pack = SharedPack(item.name, item.feeds, labels, item.columns, item.columns, self._reported)
             packs[number] = FileInput(pack, columns)
             named.append((number, item.files))
-        rows = number_files(named, self.partitions, tells_time=self._tells_time)
+        rows = number_files(named, self.partitions, tells_time=self._sends_time)
         return rows.mapInArrow(PackFiles(packs), SHARED_SCHEMA)
 
     @property
-    def _told(self) -> frozenset[str]:
+    def _reported(self) -> frozenset[str]:
+        """Feeds whose frequent values every bucket must know."""
         return frozenset(one.feed for one in self.dataflow.expected)
 
     @property
-    def _tells_time(self) -> bool:
+    def _sends_time(self) -> bool:
         return any(item.stream.idle_after_us is not None for item in self.inputs)
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:
-    """What the state of a ring depends on, whatever its queries, as lines a person can compare."""
+    """What the state depends on, whatever the queries are, as lines that a person can compare."""
     lines = [
-        f"ring format {DATAFLOW_FORMAT}",
+        f"shared dataflow format {DATAFLOW_FORMAT}",
         f"shuffle partitions {partitions}",
         f"levels {dataflow.levels}",
     ]

@@ -1,7 +1,7 @@
-"""A ring's answers as one streaming DataFrame: the query's name, t, and the answer as JSON text.
+"""All answers of a shared dataflow as one streaming DataFrame: query, answer time, and the answer as JSON.
 
-Answers of bare columns are JSON already when they leave Python. For every SELECT list or condition that Spark
-has to evaluate there is a column of its own with the tuples, and one after another is turned into text.
+Answers of bare columns are JSON already when they leave Python. Every SELECT list or condition that Spark has
+to evaluate gets a column of its own with the tuples; one after another, these columns are turned into text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAME, _TIME, _ANSWER = "__wm_query", "__wm_time", "__wm_answer"
 
 
 def answer_frame(blobs: DataFrame, answers: AnswerDecoder) -> DataFrame:
-    """All answers of a ring: query, answer_time, answer."""
+    """All answers: query, answer_time, answer."""
     everyone = frozenset(answers.queries)
     ready, evaluated = [], []
     for template in template_names(answers.dataflow):
@@ -46,11 +46,11 @@ def answer_frame(blobs: DataFrame, answers: AnswerDecoder) -> DataFrame:
         StructField(_NAME, StringType(), False),
         StructField(_TIME, TimestampType(), False),
         StructField(_ANSWER, StringType()),
-        *(StructField(_column(place), _opened(schema)) for place, (_, (_, schema)) in enumerate(parts)),
+        *(StructField(_column(number), _opened(schema)) for number, (_, (_, schema)) in enumerate(parts)),
     ]
     rows = blobs.select("source", "chunk").mapInArrow(unpack, StructType(fields))
-    for place, (_, alike) in enumerate(evaluated):
-        rows = _evaluated(rows, _column(place), answers, alike)
+    for number, (_, alike) in enumerate(evaluated):
+        rows = _evaluated(rows, _column(number), answers, alike)
     rows = rows.where(F.col(_ANSWER).isNotNull())
     return rows.select(
         F.col(_NAME).alias(NAME), F.col(_TIME).alias(ANSWER_TIME), F.col(_ANSWER).alias(ANSWER)
@@ -62,8 +62,8 @@ def _opened(schema: StructType) -> StructType:
     return StructType([field for field in schema.fields if field.name != NAME])
 
 
-def _column(place: int) -> str:
-    return f"__wm_tuples_{place}"
+def _column(number: int) -> str:
+    return f"__wm_tuples_{number}"
 
 
 def _evaluated(rows: DataFrame, column: str, answers: AnswerDecoder, tails: list[QueryTail]) -> DataFrame:
@@ -94,26 +94,26 @@ class _UnpackAll:
                 if source in self.ready_templates:
                     for rows in self.ready(iter([one])):
                         yield self._row(rows.column(NAME), rows.column(ANSWER_TIME), rows.column(ANSWER))
-                for place, (template, unpack) in enumerate(self.tuples):
+                for number, (template, unpack) in enumerate(self.tuples):
                     if template == source:
                         for rows in unpack(iter([one])):
-                            yield self._row_of_tuples(rows, place)
+                            yield self._row_of_tuples(rows, number)
 
-    def _row_of_tuples(self, rows: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    def _row_of_tuples(self, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
         names = [name for name in rows.schema.names if name != NAME]
         tuples = pa.StructArray.from_arrays([rows.column(name) for name in names], names)
         nothing = pa.nulls(rows.num_rows, pa.string())
-        return self._row(rows.column(NAME), rows.column(ANSWER_TIME), nothing, place, tuples)
+        return self._row(rows.column(NAME), rows.column(ANSWER_TIME), nothing, number, tuples)
 
     def _row(
         self,
         name: pa.Array,
         time: pa.Array,
         answer: pa.Array,
-        place: int = -1,
+        number: int = -1,
         tuples: pa.Array | None = None,
     ) -> pa.RecordBatch:
         columns = {_NAME: name, _TIME: time, _ANSWER: answer}
         for other, type_ in enumerate(self.types):
-            columns[_column(other)] = tuples if other == place else pa.nulls(len(name), type_)
+            columns[_column(other)] = tuples if other == number else pa.nulls(len(name), type_)
         return pa.RecordBatch.from_pydict(columns)

@@ -1,9 +1,9 @@
-"""A ring on its way to the workers.
+"""A shared dataflow on its way to the workers.
 
 A small one travels with the tasks. A large one, of thousands of queries, is a file that Spark brings to every
-executor once (`addFile`), and a worker reads once: unpickling it with every task would take longer than the
-task. Spark's broadcast variables would be the plain way, but a stateful stage fails with them: the process in
-which Spark first initialises it has none (Spark 4.3).
+executor once (`addFile`) and that a worker reads once: unpickling it with every task would take longer than
+the task itself. Spark's broadcast variables would be the obvious way, but a stateful stage fails with them,
+since the process in which Spark first initialises it has none (Spark 4.3).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INLINE_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class ShippedDataflow:
-    """Where a worker finds the ring; `digest` tells rings apart."""
+    """Where a worker finds the dataflow; `digest` tells dataflows apart."""
 
     digest: str
     inline: SharedDataflow | None = None
@@ -38,7 +38,7 @@ class ShippedDataflow:
 
 
 def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataflow:
-    """Makes a ring known to all workers, present and future."""
+    """Makes a dataflow known to all workers, present and future."""
     blob = pickle.dumps(dataflow)
     digest = hashlib.sha256(blob).hexdigest()[:16]
     if len(blob) <= INLINE_BYTES:
@@ -52,14 +52,14 @@ def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataf
 
 @functools.cache
 def _folder() -> Path:
-    """A folder of this process for what executors may fetch until it ends."""
+    """A folder for what executors may fetch until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _file(digest: str) -> str:
-    return f"watersmeet-ring-{digest}.pickle"
+    return f"watersmeet-dataflow-{digest}.pickle"
 
 
 @functools.lru_cache(maxsize=2)

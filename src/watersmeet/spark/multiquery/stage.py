@@ -227,7 +227,6 @@ class _Outbox:
 
 
 def template_names(dataflow: SharedDataflow) -> dict[str, TailTemplate]:
-    """The shapes of a ring's answers by short names, the same wherever they are asked for."""
-    return {
-        str(place): shape for place, shape in enumerate(dict.fromkeys(e.template for e in dataflow.tails))
-    }
+    """The templates of the queries' tails by short names, the same wherever they are asked for."""
+    templates = dict.fromkeys(tail.template for tail in dataflow.tails)
+    return {str(number): template for number, template in enumerate(templates)}

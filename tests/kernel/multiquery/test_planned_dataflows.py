@@ -1,4 +1,4 @@
-"""Whole rings, planned and run in process: each query's bag is the oracle's, while queries come and go."""
+"""Dataflows planned and run in process: each query's bag is the oracle's, while queries come and go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import expected_rows, run_dataflow
-from tests.multiquery.cases import QuerySetCase, query_sets
+from tests.plan.multiquery.query_sets import QuerySetCase, query_sets
 from watersmeet.oracle.oracle import bag
 from watersmeet.plan.multiquery.plan_dataflow import plan_dataflow
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -16,8 +16,8 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 LEVELS = 4
 
 
-def rings_of(case: QuerySetCase, keeps_ended: bool) -> list[SharedDataflow]:
-    """The ring of each batch: planned anew, around the one before, whenever the queries change."""
+def dataflows_of(case: QuerySetCase, keeps_ended: bool) -> list[SharedDataflow]:
+    """The dataflow of each batch: planned again, around the one before, whenever the queries change."""
     dataflows: list[SharedDataflow] = []
     there: list[int] | None = None
     for batch in range(len(case.batches)):
@@ -31,7 +31,7 @@ def rings_of(case: QuerySetCase, keeps_ended: bool) -> list[SharedDataflow]:
 
 
 def check(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
-    dataflows = rings_of(case, keeps_ended)
+    dataflows = dataflows_of(case, keeps_ended)
     queries = {each.name: each.query for each in case.queries}
     outcome = run_dataflow(lambda batch: dataflows[batch], queries, case.batches, buckets, restore=restore)
     for each in case.queries:
