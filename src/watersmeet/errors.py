@@ -13,7 +13,7 @@ class WatersmeetError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class Span:
     """Where in a SQL text something stands: 0-based offsets, end exclusive."""
 
     start: int
@@ -23,16 +23,16 @@ class Place:
 class SqlError(WatersmeetError):
     """A query or pipeline file that cannot be taken, with the offending text underlined."""
 
-    def __init__(self, problem: str, *, sql: str, place: Place, advice: str = "", file: str = "") -> None:
+    def __init__(self, problem: str, *, sql: str, span: Span, advice: str = "", file: str = "") -> None:
         self.problem = problem
         self.advice = advice
         self.file = file
-        self.line = sql.count("\n", 0, place.start) + 1
-        line_start = sql.rfind("\n", 0, place.start) + 1
-        self.column = place.start - line_start + 1
-        line_end = sql.find("\n", place.start)
+        self.line = sql.count("\n", 0, span.start) + 1
+        line_start = sql.rfind("\n", 0, span.start) + 1
+        self.column = span.start - line_start + 1
+        line_end = sql.find("\n", span.start)
         text = sql[line_start : line_end if line_end >= 0 else len(sql)]
-        width = max(1, min(place.end - place.start, len(text) - self.column + 1))
+        width = max(1, min(span.end - span.start, len(text) - self.column + 1))
         self.excerpt = f"  {text.expandtabs(1)}\n  {' ' * (self.column - 1)}{'^' * width}"
         super().__init__(self.render())
 

@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from pyspark.errors import PySparkException
 from tests.paths import ROOT
 from watersmeet import DataError, __version__
 from watersmeet.cli import main
-from watersmeet.cli.request import Request
-from watersmeet.cli.run import explained
-from watersmeet.cli.terminal.log_file import open_log, trim_log
-from watersmeet.cli.terminal.stopping import catch_stop
+from watersmeet.cli.lazy_commands import COMMANDS, load_command
+from watersmeet.cli.run_request import Request
+from watersmeet.cli.spark_session import explained
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.plan.sizing.state_size import ENTRY_BYTES, INDEX_BYTES
 
 STREAMS = "".join(
@@ -53,6 +56,24 @@ class Said:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     said = Said(capsys, "--version")
     assert (said.code, said.out) == (0, f"watersmeet {__version__}\n")
+
+
+def test_help_lists_every_command_and_loads_no_spark() -> None:
+    script = (
+        "import sys\n"
+        "from watersmeet.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    assert not {'pyspark', 'pyarrow', 'numba'} & set(sys.modules)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    for name in COMMANDS:
+        assert re.search(rf"^\W*{name} ", shown.stdout, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_with_the_first_sentence_of_its_own_help(name: str) -> None:
+    assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == COMMANDS[name].summary
 
 
 def test_explain_needs_no_java_where_columns_are_declared(
@@ -125,7 +146,7 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("run pipeline.sql --flush", "--flush ends the input, so it goes with --available-now"),
         ("run pipeline.sql --available-now --trigger 1s", "--trigger paces a query that goes on"),
         ("run pipeline.sql --hot-keys perhaps", "--hot-keys perhaps: write on or off"),
-        ("bench skew netmon3", "skew is a comparison of another kind"),
+        ("bench joins --engines ours,fast", "there is no engine fast; there are ours, cascade"),
         ("run pipeline.sql --trigger soon", "--trigger: 'soon' is not a duration"),
         ("run pipeline.sql --conf memory", "--conf memory: write KEY=VALUE"),
         ("run pipeline.sql --stats nowhere.json", "nowhere.json: cannot read statistics"),
@@ -161,7 +182,15 @@ def test_what_will_not_do_is_one_message_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", ["run", "run pipeline.sql --colour", "fly", "explain a.sql --partitions 0"]
+    "arguments",
+    [
+        "run",
+        "run pipeline.sql --colour",
+        "fly",
+        "explain a.sql --partitions 0",
+        "bench netmon3",
+        "bench skew 5",
+    ],
 )
 def test_arguments_that_do_not_exist_are_refused(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
     assert Said(capsys, *arguments.split()).code == 2

@@ -49,8 +49,8 @@ def test_an_example_gives_the_answers_that_duckdb_gives(
     file = tmp_path / "pipeline.sql"
     shutil.copy(EXAMPLES / name / "pipeline.sql", file)
     session = Session(spark)
-    [job] = session.run(file, options=RunOptions(available_now=True, flush=True))
-    assert job.progress is not None
+    run = session.run(file, options=RunOptions(available_now=True, flush=True))
+    [progress] = run.progress.values()
     with duckdb.connect() as database:
         for stream in session.read(file).streams:
             assert stream.source is not None
@@ -64,7 +64,7 @@ def test_an_example_gives_the_answers_that_duckdb_gives(
         assert expected > 1000
         assert database.execute("FROM expected EXCEPT ALL FROM answers").fetchall() == []
         assert database.execute("FROM answers EXCEPT ALL FROM expected").fetchall() == []
-    assert (job.progress.total_answers, job.progress.total_late) == (expected, 0)
+    assert (progress.totals.answers, progress.totals.late) == (expected, 0)
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:

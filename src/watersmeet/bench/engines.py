@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.bench.workloads import Workload
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import observed_metrics
@@ -88,10 +88,10 @@ def run_pipeline(
     file = place / "pipeline.sql"
     file.write_text(workload.pipeline(data, place / "answers"))
     deadline = time.monotonic() + seconds
-    jobs = session.start(file, options=RunOptions(available_now=True, routing=routing))
-    follow(jobs, until=lambda: time.monotonic() > deadline)
-    session.stop(jobs)
-    return jobs[0].reports
+    run = session.start(file, options=RunOptions(available_now=True, routing=routing))
+    run.follow(until=lambda: time.monotonic() > deadline)
+    run.stop()
+    return run.jobs[0].reports
 
 
 def run_cascade(

@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.reading import parse_settings, read_declared, sources_of, spark_session
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.pipeline_files import read_declared, sources_of
+from watersmeet.cli.run_request import DEFAULT_MASTER
+from watersmeet.cli.spark_session import parse_settings, spark_session
 from watersmeet.cli.terminal.messages import tell, waiting
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.file import write_statistics
 from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS, analyze
 from watersmeet.spark.session.packages import add_packages
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 
 
 def analyze_command(

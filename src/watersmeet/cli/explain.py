@@ -9,12 +9,12 @@ from typing import Annotated, Protocol
 import typer
 
 from watersmeet.cli.explain_sites import advise
-from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.reports import show_reports
+from watersmeet.cli.pipeline_files import read_queries, statistics_for
+from watersmeet.cli.run_request import DEFAULT_MASTER
+from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain.explain import AUTO, KNOWN_STRATEGIES, explain
-from watersmeet.plan.routing.decide import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS
 from watersmeet.spark.session.environment import default_partitions
@@ -63,7 +63,7 @@ def explain_command(
         raise ConfigurationError("--simulate runs the advice on sites, so it goes with --sites")
     if sites and strategy != AUTO:
         raise ConfigurationError("--sites compares all ways to join: leave out --strategy")
-    queries = read_pipeline(file, master).queries
+    queries = read_queries(file, master)
     known = statistics_for(file, stats)
     if sites:
         advised = advise(file, queries, known or Statistics(), simulate, master, sample_rows, seed)
@@ -75,7 +75,7 @@ def explain_command(
     count = partitions or default_partitions(master, {})
     explained = {
         name: explain(query, known or Statistics(), strategy=strategy, partitions=count, routing=wanted)
-        for name, query in zip(names(queries), queries, strict=True)
+        for name, query in queries.items()
     }
     if svg is not None:
         _draw(svg, explained)

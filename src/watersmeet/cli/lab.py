@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.reading import spark_session
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import tell
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from watersmeet.lab.figures.registry import Progress, Runner
 
 lab_commands = typer.Typer(
-    help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
+    help="The papers' protocols over simulated networks: their figures, run anew.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 

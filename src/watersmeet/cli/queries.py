@@ -15,7 +15,7 @@ from watersmeet.serve.registry.listing import list_queries
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, refuse_unknown, require_record
 from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
 from watersmeet.serve.registry.tail_files import TOUCH_S, TailReader
-from watersmeet.session import read_text
+from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
 from watersmeet.sql.query_names import check_name, name_statements
 from watersmeet.sql.syntax.refuse import Source
@@ -162,7 +162,7 @@ def _read_one(record: RegistryRecord, source: Source) -> str:
     written = split_statements(source)
     if len(written) != 1:
         raise source.refuse(
-            "one statement at a time", written[1].place, "Submit several with --many FILE.sql."
+            "one statement at a time", written[1].span, "Submit several with --many FILE.sql."
         )
     return written[0].text
 
@@ -180,7 +180,7 @@ def _bind_all(record: RegistryRecord, source: Source) -> None:
         if statement.declares:
             raise source.refuse(
                 "streams and sinks are declared when the dataflow is created",
-                statement.place,
+                statement.span,
                 "Submit SELECT, or INSERT INTO one of the declared sinks.",
             )
     catalog = {stream.name: stream for stream in record.pipeline.streams}

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from watersmeet.cli.reading import (
-    connectors_of,
-    parse_settings,
-    read_declared,
-    spark_session,
-    statistics_for,
-)
-from watersmeet.cli.request import DEFAULT_MASTER, Request
-from watersmeet.cli.terminal.display import count, open_display
-from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.pipeline_files import connectors_of, read_declared, statistics_for
+from watersmeet.cli.run_request import DEFAULT_MASTER, Request
+from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
-from watersmeet.cli.terminal.stopping import StopWish, catch_stop
-from watersmeet.errors import WatersmeetError
+from watersmeet.cli.terminal.progress_display import count, open_display
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import StopWish, catch_stop
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
+from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.spark.metrics.progress import Progress
-from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.session.packages import add_packages
 
 
@@ -109,7 +100,7 @@ def run_pipeline(request: Request) -> int:
                 session = stack.enter_context(spark_session(request.master, settings, log))
             return Run(request, session, statistics, log).follow()
     except KeyboardInterrupt:
-        tell(f"left at once; to resume:\n  {request.command()}")
+        tell(f"stopped without waiting; to resume:\n  {request.command()}")
         return 130
 
 
@@ -121,25 +112,24 @@ class Run:
     session: Session
     statistics: Statistics | None
     log: Path
-    last: dict[str, Progress] = field(default_factory=dict)
 
     def follow(self) -> int:
         """Follows until all queries have ended, one has failed or a stop is asked for; the exit code."""
         with catch_stop() as stop:
-            jobs = self._start()
+            run = self._start()
             try:
-                self._show(jobs, stop)
+                self._show(run, stop)
                 if not stop:
-                    return self._tell_end()
-                self._tell_stop()
-                self.session.stop(jobs)
+                    return self._report_end(run)
+                self._report_stop()
+                run.stop()
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
             return stop.exit_code
 
-    def _start(self) -> list[Job]:
+    def _start(self) -> PipelineRun:
         try:
-            jobs = self.session.start(
+            run = self.session.start(
                 self.request.file,
                 checkpoint=self.request.checkpoint_root,
                 options=self.request.options(),
@@ -147,11 +137,11 @@ class Run:
             )
         except Exception as error:
             raise explained(error) from None
-        tell_inferred(self.request.as_json, self.session.inferred)
-        return jobs
+        tell_inferred(self.request.as_json, run.inferred)
+        return run
 
-    def _show(self, jobs: list[Job], stop: StopWish) -> None:
-        as_json = self.request.as_json
+    def _show(self, run: PipelineRun, stop: StopWish) -> None:
+        as_json, jobs = self.request.as_json, run.jobs
         prints = any(job.sink is None or job.sink.connector.format.lower() == "console" for job in jobs)
         # Answers on the terminal and a screen that is drawn over itself would spoil each other.
         console = Console(stderr=prints and not as_json)
@@ -159,30 +149,29 @@ class Run:
         with open_display(console, title=str(self.request.file), as_json=as_json, as_lines=prints) as display:
 
             def show(job: Job, progress: Progress) -> None:
-                self.last[job.name] = progress
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 
-            follow([*self.session.dead_letters, *jobs], show, until=lambda: bool(stop))
+            run.follow(show, until=lambda: bool(stop))
 
-    def _tell_end(self) -> int:
+    def _report_end(self, run: PipelineRun) -> int:
         self._tell_event("end")
-        for name, progress in sorted(self.last.items()):
-            bad = progress.total_malformed
+        for name, progress in sorted(run.progress.items()):
+            bad = progress.totals.malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
             limited = (
-                f", {count(progress.total_shed)} tuples shed, {progress.total_completeness:.1%} complete"
+                f", {count(progress.totals.shed)} tuples shed, {progress.totals.completeness:.1%} complete"
             )
             tell(
-                f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
-                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers{malformed}"
+                f"{name}: {progress.totals.batches} batches, {count(progress.totals.rows)} rows, "
+                f"{count(progress.totals.late)} late, {count(progress.totals.answers)} answers{malformed}"
                 f"{limited if progress.state_limit else ''}"
             )
-        if not self.last:
+        if not run.progress:
             tell("there was nothing new to take")
         return 0
 
-    def _tell_stop(self) -> None:
+    def _report_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())
         tell(
             "stopping; a batch under way is done again on resume, and nothing is lost or repeated. "
@@ -191,29 +180,3 @@ class Run:
 
     def _tell_event(self, event: str, **facts: Any) -> None:
         tell_event(self.request.as_json, event, **facts)
-
-
-def explained(error: Exception) -> WatersmeetError:
-    """What Spark raised, in plain words; a mistake of our own is raised as it is."""
-    if isinstance(error, WatersmeetError):
-        return error
-    # A JVM that was killed shows as a connection that is refused.
-    if type(error).__module__.startswith(("pyspark", "py4j")) or isinstance(error, ConnectionError):
-        return explain_failure(error)
-    raise error
-
-
-@contextmanager
-def tables_aside(wanted: bool) -> Iterator[None]:
-    """While open, a JVM started here prints answers on standard error, away from the JSON on the output."""
-    if not wanted:
-        yield
-        return
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)

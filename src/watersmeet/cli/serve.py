@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from watersmeet.cli.reading import connectors_of, parse_settings, spark_session
-from watersmeet.cli.request import DEFAULT_MASTER, Request
-from watersmeet.cli.run import explained, tables_aside
-from watersmeet.cli.terminal.display import Display, open_display
-from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.pipeline_files import connectors_of
+from watersmeet.cli.run_request import DEFAULT_MASTER, Request
+from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
-from watersmeet.cli.terminal.stopping import catch_stop
+from watersmeet.cli.terminal.progress_display import Display, open_display
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector
@@ -30,9 +30,10 @@ from watersmeet.serve.registry.status import await_end_of_last
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
 from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
-from watersmeet.session import Session, statistics_beside
+from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import newest_batch
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_file import statistics_beside
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.session.environment import PARTITIONS

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.reports import show_reports
+from watersmeet.cli.pipeline_files import read_queries, statistics_for
+from watersmeet.cli.run_request import DEFAULT_MASTER
+from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.sizing.completeness import StreamDemand, size, stream_demands, typed_demands
@@ -67,7 +67,7 @@ def size_command(
         ),
     ] = None,
 ) -> None:
-    """Tell the memory a pipeline's state needs for the answers wanted; or, given one, how many partitions."""
+    """Show the memory a pipeline's state needs for the answers you want; or the partitions."""
     if file is not None and memory is None and not memory_tuples:
         if rate or window or tuple_bytes:
             raise ConfigurationError(_OWN_RATES)
@@ -83,11 +83,10 @@ def size_command(
         if rate or window or tuple_bytes:
             raise ConfigurationError(_OWN_RATES)
         tuples = _parse_tuples(memory_tuples) if memory_tuples else None
-        queries = read_pipeline(file, DEFAULT_MASTER).queries
         known = statistics_for(file, stats) or Statistics()
         demands = {
             name: stream_demands(query, known, tuples)
-            for name, query in zip(names(queries), queries, strict=True)
+            for name, query in read_queries(file, DEFAULT_MASTER).items()
         }
     memory_bytes = None if memory is None else _parse_memory(memory)
     reports = {
@@ -101,13 +100,12 @@ def _state_reports(
     file: Path, target: float, partitions: int | None, stats: Path | None, live: Path | None
 ) -> dict[str, StateReport]:
     """The memory of each query's state, by what was measured of its streams."""
-    queries = read_pipeline(file, DEFAULT_MASTER).queries
     count = partitions or default_partitions(DEFAULT_MASTER, {})
     known = statistics_for(file, stats)
     reports = {}
-    for name, query in zip(names(queries), queries, strict=True):
-        shares = plan_physical(query, count, known).shares
-        copies = {item.alias: shares.replication(item.alias) for item in query.inputs}
+    for name, query in read_queries(file, DEFAULT_MASTER).items():
+        plan = plan_physical(query, count, known)
+        copies = {item.alias: plan.copies(item.alias) for item in query.inputs}
         if live is not None:
             loads, source = live_loads(query, read_progress(live, name), copies), f"the run of {live}"
         else:

@@ -20,7 +20,7 @@ from watersmeet.kernel.multiquery.bucket import SharedBucket
 from watersmeet.kernel.multiquery.live_values import LiveValues, decode_reports, encode_reports
 from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, route_rows
 from watersmeet.kernel.output.distinct import DistinctValues
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.progress.stream_bounds import StreamBounds
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
 from watersmeet.kernel.routing.grid import Grid, hash_keys, route
@@ -58,8 +58,8 @@ __all__ = [
     "NumberingBucket",
     "Part",
     "PersistedChunk",
-    "Places",
     "Punctuation",
+    "RowPositions",
     "SharedBucket",
     "SharedCounts",
     "SharedRows",

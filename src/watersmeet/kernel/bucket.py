@@ -20,7 +20,7 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
-from watersmeet.kernel.progress.row_numbers import Places, RowNumberer
+from watersmeet.kernel.progress.row_numbers import RowNumberer, RowPositions
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, lateness_policies
 from watersmeet.kernel.shedding.limit import StateLimit
 from watersmeet.kernel.shedding.limited import LimitedJoin
@@ -88,7 +88,7 @@ class JoinBucket:
         self,
         new: Mapping[str, pa.RecordBatch],
         marks: Punctuation,
-        places: Mapping[str, Places] | None = None,
+        places: Mapping[str, RowPositions] | None = None,
         watermark: int | None = None,
         fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
@@ -110,7 +110,7 @@ class JoinBucket:
         self,
         new: Mapping[str, pa.RecordBatch],
         now: int,
-        places: Mapping[str, Places],
+        places: Mapping[str, RowPositions],
         fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         if self._is_between_batches:
@@ -201,7 +201,7 @@ class Numbered:
     """What a `NumberingBucket` lets through: tuples by alias, the places just known, and the watermark."""
 
     released: dict[str, pa.RecordBatch]
-    places: dict[str, Places]
+    places: dict[str, RowPositions]
     watermark: int
     late: dict[str, int]
 

@@ -1,10 +1,11 @@
 """What a query means, as the plainest code: the contract every strategy and runtime is tested against.
 
-A tuple lives in its window during [ts, end). A combination of one tuple per input is an answer when it meets
-every condition and all its tuples are alive together, so when t = max ts comes before the first end; the
-answer itself is valid during [t, end). For `a [RANGE 10 US], b [RANGE 5 US]` and tuples of one key
+A tuple has a lifetime [ts, end), which its window gives it. A combination of one tuple per input is an answer
+when it meets every condition and the lifetimes of its tuples overlap, so when t = max ts comes before the
+first end; the answer itself is valid during [t, end). For `a [RANGE 10 US], b [RANGE 5 US]` and tuples of one
+key
 
-    a at 0 lives during [0, 11)     b at 3 lives during [3, 9)     a at 9 lives during [9, 20)
+    a at 0 has [0, 11)     b at 3 has [3, 9)     a at 9 has [9, 20)
 
 the only answer is (a at 0, b at 3), valid during [3, 9). Everything here is over small lists, in memory.
 """
@@ -83,7 +84,7 @@ def answers(query: Query, streams: Mapping[str, Sequence[Tuple]]) -> list[Answer
     """Every answer over the tuples of each stream, by the time it appears."""
     partial = [_Partial(BEGINNING, NEVER, {}, {})]
     for item in _connected_order(query):
-        partial = _extend(partial, item.alias, _living(query, item, streams.get(item.stream.name, ())))
+        partial = _extend(partial, item.alias, _candidates(query, item, streams.get(item.stream.name, ())))
     found = [
         Answer(part.t, part.end, tuple(part.members[item.alias] for item in query.inputs)) for part in partial
     ]
@@ -107,7 +108,7 @@ def bag(rows: Iterable[Iterable[Any]]) -> Counter[Hashable]:
 
 
 @dataclass(frozen=True)
-class _Living:
+class _Candidate:
     """A tuple that passed its filters, when it ends, and its value in each attribute class of its input."""
 
     tuple_: Tuple
@@ -117,7 +118,7 @@ class _Living:
 
 @dataclass(frozen=True)
 class _Partial:
-    """A combination of some inputs: when all its tuples live together, and the value of each class so far."""
+    """A combination of some inputs: the overlap of their lifetimes, and the value of each class so far."""
 
     t: int
     end: int
@@ -125,13 +126,13 @@ class _Partial:
     members: dict[str, Tuple]
 
 
-def _extend(partial: list[_Partial], alias: str, living: list[_Living]) -> list[_Partial]:
-    """Each partial combination with each tuple that agrees on their common classes and lives meanwhile."""
-    if not partial or not living:
+def _extend(partial: list[_Partial], alias: str, candidates: list[_Candidate]) -> list[_Partial]:
+    """Each partial combination with each tuple of equal common classes and overlapping lifetime."""
+    if not partial or not candidates:
         return []
-    common = partial[0].keys.keys() & living[0].keys.keys()
-    agreeing: dict[Hashable, list[_Living]] = {}
-    for one in living:
+    common = partial[0].keys.keys() & candidates[0].keys.keys()
+    agreeing: dict[Hashable, list[_Candidate]] = {}
+    for one in candidates:
         agreeing.setdefault(tuple(one.keys[cls] for cls in common), []).append(one)
     longer = []
     for part in partial:
@@ -153,16 +154,16 @@ def _connected_order(query: Query) -> list[Input]:
     return order
 
 
-def _living(query: Query, item: Input, tuples: Sequence[Tuple]) -> list[_Living]:
+def _candidates(query: Query, item: Input, tuples: Sequence[Tuple]) -> list[_Candidate]:
     """An input's tuples that may take part in answers. Windows count before filters; NULL equals nothing."""
-    living = []
+    candidates = []
     for tuple_, end in _ends(item, tuples):
         rows = {item.alias: _row(item.stream, tuple_)}
         if tuple_.ts < end and all(evaluate(condition, rows) is True for condition in item.filters):
             keys = _keys(query, item, rows)
             if None not in keys.values():
-                living.append(_Living(tuple_, end, keys))
-    return living
+                candidates.append(_Candidate(tuple_, end, keys))
+    return candidates
 
 
 def _ends(item: Input, tuples: Sequence[Tuple]) -> list[tuple[Tuple, int]]:

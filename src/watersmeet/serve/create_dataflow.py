@@ -13,7 +13,7 @@ from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, read_record, write_record
 from watersmeet.serve.registry.requests import Submit
-from watersmeet.session import absolute_checkpoint, read_text
+from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, read_text
 from watersmeet.sql import Infer, bind_select, parse_statements
 from watersmeet.sql.query_names import name_statements
 from watersmeet.sql.syntax.refuse import Source

@@ -3,9 +3,10 @@
 parse_pipeline    a pipeline file, bound
 bind_query        one SELECT over given streams
 parse_statements  a pipeline file, parsed only; then `bind_select` each SELECT once columns are known
+split_statements  the statements of a text as they are written, with their names
 """
 
-from watersmeet.sql.binding.bind import (
+from watersmeet.sql.binding import (
     Infer,
     Statements,
     bind_query,
@@ -13,16 +14,26 @@ from watersmeet.sql.binding.bind import (
     parse_pipeline,
     parse_statements,
 )
-from watersmeet.sql.syntax.declare import StreamDeclaration
-from watersmeet.sql.syntax.parse import Select
+from watersmeet.sql.syntax import (
+    Select,
+    Source,
+    StreamDeclaration,
+    Written,
+    check_dead_letters,
+    split_statements,
+)
 
 __all__ = [
     "Infer",
     "Select",
+    "Source",
     "Statements",
     "StreamDeclaration",
+    "Written",
     "bind_query",
     "bind_select",
+    "check_dead_letters",
     "parse_pipeline",
     "parse_statements",
+    "split_statements",
 ]

@@ -29,7 +29,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def name_queries(
+def choose_names(
     written: Sequence[str | None],
     prefix: str = "q",
     refuse: Refuse = lambda index, problem: ConfigurationError(problem),
@@ -56,12 +56,12 @@ def name_statements(source: Source, statements: Iterable[Written], prefix: str =
 
     def refuse(index: int, problem: str) -> WatersmeetError:
         fix = "Name it by a line before it: -- name: some-name"
-        return source.refuse(problem, found[index].place, fix)
+        return source.refuse(problem, found[index].span, fix)
 
-    names = name_queries([each.name for each in found], prefix, refuse)
+    names = choose_names([each.name for each in found], prefix, refuse)
     return dict(zip(names, found, strict=True))
 
 
 def name_run_query(number: int, sink: str | None) -> str:
-    """What a query of a pipeline file is called while it runs, and its part of the checkpoint."""
+    """What a query of a pipeline file is called where each runs by itself, and its part of the checkpoint."""
     return f"{number}-{sink or 'console'}"

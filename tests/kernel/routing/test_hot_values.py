@@ -40,9 +40,11 @@ from watersmeet.query import (
     UNBOUNDED,
     Column,
     Query,
+    RangeWindow,
     Stream,
+    TumbleWindow,
+    UnboundedWindow,
     Window,
-    WindowKind,
     range_us,
     tumble_us,
 )
@@ -51,8 +53,8 @@ from watersmeet.sql import bind_query
 Case = tuple[Query, list[MicroBatch]]
 Examples = Callable[[int], settings]
 
-TIMED = (WindowKind.RANGE, WindowKind.TUMBLE)
-MOSTLY_TIMED = (*TIMED, *TIMED, *TIMED, WindowKind.UNBOUNDED)
+TIMED = (RangeWindow, TumbleWindow)
+MOSTLY_TIMED = (*TIMED, *TIMED, *TIMED, UnboundedWindow)
 
 
 class Cluster:

@@ -28,7 +28,7 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.kernel.join.pieces import cut_by_time
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed as Policy
 from watersmeet.kernel.shedding.limited import WAITING_SHARE
 from watersmeet.kernel.state import store as store_module
@@ -214,7 +214,7 @@ def test_pieces_are_in_order_of_time_and_hold_everything_once() -> None:
     ]
     assert seen == [[1, 1], [2, 5], [9, 9], [9]]
     assert [piece.rest_from for piece in pieces] == [2, 9, 9, NEVER]
-    whole = list(cut_by_time(new, {"a": Places(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
+    whole = list(cut_by_time(new, {"a": RowPositions(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
     assert [piece.rest_from for piece in whole] == [2, 9, NEVER]
     assert [(p.places["a"].first, list(p.places["a"].ts)) for p in whole] == [
         (7, [1, 1]),

@@ -18,7 +18,6 @@ from tests.plan.explain.test_paper_queries import PAPERS, example
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain.explain import KNOWN_STRATEGIES, Explanation, explain
-from watersmeet.plan.explain.strategies import SITE_STRATEGIES, STRATEGIES
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
@@ -27,6 +26,7 @@ from watersmeet.plan.statistics.statistics import (
     Statistics,
     StreamStatistics,
 )
+from watersmeet.plan.strategies import SITE_STRATEGIES, STRATEGIES
 from watersmeet.sql import parse_pipeline
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from watersmeet.plan.explain.hot_values import describe_hot_values
 from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.routing.routing import Shares
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query
@@ -20,7 +22,8 @@ def lines(window: str, first: float, second: float, filters: str = "") -> str:
     sql = f"SELECT a.v FROM s1 {window} AS a, s2 [RANGE 10 MS] AS b WHERE a.k = b.k{filters}"
     statistics = Statistics({"s1": hot(first), "s2": hot(second)}, filters={"a.v > 5": 0.1})
     plan = plan_physical(bind_query(sql, STREAMS), 4, statistics)
-    return "\n".join(each.pretty() for each in plan.hot_values)
+    assert isinstance(plan.routing, Shares)
+    return "\n".join(line for each in plan.routing.hot_values for line in describe_hot_values(each))
 
 
 def test_a_measured_heavy_hitter_is_listed_with_the_input_that_would_be_spread() -> None:

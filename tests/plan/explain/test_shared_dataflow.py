@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.plan.multiquery.test_plan_dataflow import STREAMS, THREE, TWO, plan
-from watersmeet.plan.explain.shared_dataflow import explain_dataflow, queries_sharing
+from watersmeet.plan.explain.shared_dataflow import explain_dataflow
+from watersmeet.plan.multiquery.describe import queries_sharing
 from watersmeet.plan.multiquery.savings import measure_savings
 
 GOLDEN = Path(__file__).parent / "golden" / "shared-dataflow.txt"

@@ -21,6 +21,7 @@ from watersmeet.plan.explain.explain import explain
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.routing.pipeline import plan_pipeline
 from watersmeet.plan.routing.pipeline_or_shares import price_pipeline
+from watersmeet.plan.routing.routing import Pipeline, Shares
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, rows
 
@@ -74,10 +75,11 @@ def test_every_input_is_a_feed_of_its_own() -> None:
 def test_shares_are_run_unless_a_pipeline_is_asked_for() -> None:
     query, statistics = example("rjoin-four-way")
     default = plan_physical(query, 4, statistics)
-    assert (default.routing, default.pipeline) == ("shares", None)
+    assert isinstance(default.routing, Shares)
     piped = plan_physical(query, 4, statistics, "pipeline")
-    assert piped.pipeline == plan_pipeline(query, statistics=statistics)
-    assert "level 2" in piped.fingerprint
+    assert piped.routing == Pipeline(plan_pipeline(query, statistics=statistics), "asked for")
+    assert piped.identity.routing == "pipeline"
+    assert [join["level"] for join in piped.identity.state["routing"]["joins"]] == [1, 2, 3]
     assert "shares" not in piped.fingerprint
     with pytest.raises(ConfigurationError, match="no routing 'any': choose one of shares, pipeline"):
         plan_physical(query, 4, statistics, "any")
@@ -92,10 +94,10 @@ def test_left_to_itself_the_engine_takes_a_pipeline_where_it_saves_half_and_says
     assert "runs as   pipeline, moves 9,366 bytes/s and keeps 7,001 bytes, where shares" in shown.pretty()
     assert "level 2: j ⋈ k by j.f, s by c" in shown.pretty()
     one_key = plan_physical(join_query("rst", [("r", "s", "t")]), 4, Statistics(), None)
-    assert (one_key.routing, one_key.reason) == ("shares", "one stage either way")
+    assert (one_key.routing.name, one_key.routing.reason) == ("shares", "one stage either way")
     counted = join_query("rs", [("r", "s")], {"r": rows(5)})
     plan = plan_physical(counted, 4, Statistics(), None)
-    assert plan.routing == "shares"
-    assert "counts rows" in plan.reason
+    assert plan.routing.name == "shares"
+    assert "counts rows" in plan.routing.reason
     with pytest.raises(QueryError, match=r"does not run as a pipeline: r \[ROWS 5\] counts rows"):
         plan_physical(counted, 4, Statistics(), "pipeline")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.routing.pipeline_or_shares import (
     Delivery,
-    Routing,
+    PricedPipeline,
     choose_routing,
     price_pipeline,
     price_shares,
@@ -32,8 +33,7 @@ def chain(distinct: float) -> tuple[Query, Statistics]:
 def test_shares_copy_tuples_and_keep_the_copies() -> None:
     query, statistics = chain(1000.0)
     routing = price_shares(query, statistics, 4)
-    assert routing.shares is not None
-    assert routing.shares.shares == (2, 2)
+    assert routing.hypercube.shares == (2, 2)
     assert {d.name: (d.copies, d.bytes_per_s, d.state_bytes) for d in routing.deliveries} == {
         "r": (2, 200.0, 2000.0),
         "s": (1, 100.0, 1000.0),
@@ -73,13 +73,18 @@ def test_one_attribute_is_one_stage_either_way_and_shares_win_the_tie() -> None:
 
 
 def test_where_both_move_the_same_less_state_wins() -> None:
-    def routing(strategy: str, state: float) -> Routing:
-        return Routing(strategy, (Delivery("r", "join", 1, 100.0, state),))  # type: ignore[arg-type]
+    query, statistics = chain(1000.0)
 
-    shares = routing("shares", 200.0)
-    assert choose_routing(shares, routing("pipeline", 100.0)).strategy == "pipeline"
-    assert choose_routing(shares, routing("pipeline", 300.0)).strategy == "shares"
-    assert choose_routing(shares, routing("pipeline", 199.0)).strategy == "shares"
+    def deliveries(state: float) -> tuple[Delivery, ...]:
+        return (Delivery("r", "join", 1, 100.0, state),)
+
+    def pipeline(state: float) -> PricedPipeline:
+        return replace(price_pipeline(query, statistics), deliveries=deliveries(state))
+
+    shares = replace(price_shares(query, statistics, 4), deliveries=deliveries(200.0))
+    assert choose_routing(shares, pipeline(100.0)).strategy == "pipeline"
+    assert choose_routing(shares, pipeline(300.0)).strategy == "shares"
+    assert choose_routing(shares, pipeline(199.0)).strategy == "shares"
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

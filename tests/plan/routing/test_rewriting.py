@@ -20,9 +20,11 @@ from watersmeet.errors import QueryError
 from watersmeet.kernel import LiveValues
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.routing import rewriting
 from watersmeet.plan.routing.rewriting import plan_rewriting
+from watersmeet.plan.routing.routing import Rewrite
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Column, Query, Stream, rows
 from watersmeet.query.shared_dataflow import Expected, Way
@@ -178,13 +180,19 @@ def test_a_plan_says_what_would_be_chosen_by_what() -> None:
     query = join_query("rst", edges("star", "rst"))
     statistics = Statistics({"s": StreamStatistics(rate_per_s=2000.0), "t": StreamStatistics(3000.0)})
     plan = plan_physical(query, 4, statistics, "rewrite")
-    assert plan.routing == "rewrite"
+    assert isinstance(plan.routing, Rewrite)
     text = "r goes on by r.c0, meeting 2 of s, or by r.c1, meeting 3 of t; frequent values as observed"
-    assert text in plan.pretty()
-    assert "level 1: r by __spread; on by r.c0 or r.c1" in plan.fingerprint
-    assert "rewritten step by step" in plan.fingerprint
-    assert "meeting" not in plan.fingerprint
-    assert "s: s.c0, event time, in 2 copies" in plan.pretty()
+    assert text in explain_plan(plan)
+    first = plan.identity.state["routing"]["joins"][0]
+    assert first == {
+        "level": 1,
+        "members": [["r", "__spread"]],
+        "equal": [],
+        "on": [[2, "r.c0"], [2, "r.c1"]],
+    }
+    assert plan.identity.routing == "rewrite"
+    assert "meet" not in plan.fingerprint
+    assert "s: s.c0, event time, in 2 copies" in explain_plan(plan)
 
 
 def test_what_a_pipeline_cannot_run_is_not_rewritten_either() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.plan.joins import join_graph, join_query
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.shares import Shares, choose_shares, plan_shares
+from watersmeet.plan.routing.shares import Hypercube, choose_shares, plan_shares
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import JoinGraph
 
@@ -191,4 +191,4 @@ def test_wide_joins_stay_within_the_buckets_and_beat_any_single_class(
     assert chosen.buckets_used <= buckets
     for index in range(len(pairs)):
         alone = tuple(buckets if n == index else 1 for n in range(len(pairs)))
-        assert chosen.load_bytes_per_s <= Shares(graph, alone, used).load_bytes_per_s * (1 + 1e-9)
+        assert chosen.load_bytes_per_s <= Hypercube(graph, alone, used).load_bytes_per_s * (1 + 1e-9)

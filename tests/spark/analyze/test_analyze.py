@@ -16,7 +16,7 @@ from watersmeet.plan.statistics.file import read_statistics, write_statistics
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics
 from watersmeet.query import Pipeline, Stream
 from watersmeet.spark.analyze.analyze import analyze
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 from watersmeet.sql import parse_pipeline
 
 ROWS = 1000

@@ -11,7 +11,7 @@ from tests.spark.analyze.test_analyze import reader, write
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.advice.advice import simulate_advice
 from watersmeet.lab.wan.advice.sample import taken_sample
-from watersmeet.plan.explain.sites import advise_sites
+from watersmeet.plan.sites.advice import advise_sites
 from watersmeet.spark.analyze.analyze import analyze
 from watersmeet.spark.analyze.sample import sample_inputs
 from watersmeet.sql import parse_pipeline

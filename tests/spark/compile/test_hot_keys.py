@@ -31,7 +31,7 @@ from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.kernel import Grid, HotTable, JoinLayout, plan_bucket
 from watersmeet.kernel.columns.hashing import hash_column
 from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.exchange.hot_keys import FOLDER, MIN_ROWS, SWITCH, HotKeys, plan_hot_keys
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import Progress
@@ -106,10 +106,11 @@ def test_a_query_stopped_while_values_are_spread_goes_on_by_its_table(
     rng = random.Random(2)
     hot = {"s1": 0.2, "s2": 0.7, "s3": 0.1}
     case = write_case(tmp_path, QUERIES["plain"], [batch(rng, n, hot) for n in range(8)], arrived=6)
-    session = Session(spark)
-    jobs = session.start(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
-    follow(jobs, until=lambda: jobs[0].progress is not None and jobs[0].progress.batch_id >= 3)
-    session.stop(jobs)  # most likely within a batch
+    started = Session(spark).start(
+        case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True)
+    )
+    started.follow(until=lambda: any(progress.batch_id >= 3 for progress in started.progress.values()))
+    started.stop()  # most likely within a batch
     table = tables(case)[-1]
     line = table.find(0, HOT)
     assert line is not None

@@ -11,6 +11,7 @@ from tests.spark.pipelines import arrive, random_batches, write_case
 from watersmeet import Session
 from watersmeet.errors import ConfigurationError, QueryError
 from watersmeet.oracle.oracle import Tuple
+from watersmeet.plan.routing.routing import Pipeline
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import observed_metrics
 
@@ -30,8 +31,8 @@ def test_a_pipeline_gives_the_oracles_answers_and_goes_on_after_a_stop(
 ) -> None:
     case = write_case(tmp_path, QUERIES, random_batches(11, count=5), arrived=3)
     options = RunOptions(available_now=True, routing="pipeline")
-    jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
-    levels = [job.plan.pipeline.levels for job in jobs if job.plan.pipeline is not None]
+    jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options).jobs
+    levels = [job.plan.routing.dataflow.levels for job in jobs if isinstance(job.plan.routing, Pipeline)]
     assert len(levels) == len(QUERIES)
     assert min(levels) == 2
     arrive(case, [3, 4])
@@ -62,7 +63,7 @@ def test_rewriting_gives_the_oracles_answers_while_frequent_values_change(
             ]
     case = write_case(tmp_path, REWRITTEN, batches, arrived=3)
     options = RunOptions(available_now=True, routing="rewrite")
-    jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+    jobs = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options).jobs
     for job in jobs:
         told = [observed_metrics(report) for report in job.reports]
         went = {name: sum(each[name] for each in told) for name in told[0] if name.startswith("went_")}
@@ -75,7 +76,7 @@ def test_rewriting_gives_the_oracles_answers_while_frequent_values_change(
     resumed = Session(spark).run(
         case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True)
     )
-    assert {job.plan.routing for job in resumed} == {"rewrite"}
+    assert {job.plan.routing.name for job in resumed.jobs} == {"rewrite"}
     case.check(spark, flush=False)
 
 

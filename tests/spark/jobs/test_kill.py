@@ -66,7 +66,7 @@ def test_a_driver_killed_again_and_again_still_gives_each_answer_once(
 
 def test_a_python_worker_killed_during_a_batch_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     case = write_case(tmp_path, QUERIES["rows"], random_batches(seed=21, count=6))
-    job = Session(spark).start(case.file, checkpoint=case.checkpoint, options=TO_THE_END)[0]
+    [job] = Session(spark).start(case.file, checkpoint=case.checkpoint, options=TO_THE_END).jobs
     rng = random.Random(21)
     killed = 0
     while job.is_running():

@@ -14,11 +14,11 @@ from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_b
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.plan.physical import plan_physical
-from watersmeet.session import Session, follow
+from watersmeet.plan.state_format import describe_change
+from watersmeet.session import Session
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.stages.state_log import describe_change
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_pipeline
 
@@ -42,10 +42,9 @@ def partitions(spark: SparkSession) -> Iterator[str]:
 def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
     selects = [QUERIES[kind] for kind in ("plain", "distinct", "aggregate", "rows")]
     case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)
-    session = Session(spark)
-    jobs = session.start(case.file, checkpoint=case.checkpoint)
-    follow(jobs, until=lambda: all(job.progress is not None for job in jobs))
-    session.stop(jobs)  # wherever they are: with more to take, most likely within a batch
+    run = Session(spark).start(case.file, checkpoint=case.checkpoint)
+    run.follow(until=lambda: len(run.progress) == len(selects))
+    run.stop()  # wherever they are: with more to take, most likely within a batch
     arrive(case, [3])
     _run(spark, case, TO_THE_END)
     case.check(spark)
@@ -78,7 +77,7 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
     spark.conf.set(follow_up, "false")
     try:
-        unwatched = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE)[0]
+        [unwatched] = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE).jobs
         while unwatched._query is not None and unwatched._query.isActive:
             unwatched._query.awaitTermination(1)
     finally:
@@ -103,10 +102,7 @@ def test_a_changed_query_is_refused_with_what_changed(spark: SparkSession, tmp_p
         _run(spark, case)
     assert str(refusal.value) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        "  --- checkpoint\n"
-        "  +++ query\n"
-        "  -from s2 AS b [RANGE 3 S]\n"
-        "  +from s2 AS b [RANGE 30 S]\n"
+        "  window of b: RANGE 3 S in the checkpoint, RANGE 30 S in the query\n"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
 
@@ -116,7 +112,8 @@ def test_a_column_more_in_a_stream_that_counts_rows_is_a_change() -> None:
     text = pipeline_text(QUERIES["rows"])
     wider = text.replace("s1 (k BIGINT,", "s1 (k BIGINT, extra BIGINT,")
     plans = [plan_physical(parse_pipeline(each).queries[0], 2) for each in (text, wider)]
-    assert "extra bigint" in describe_change(plans[0].fingerprint, plans[1].fingerprint)
+    change = describe_change(plans[0].fingerprint, plans[1].fingerprint)
+    assert "column extra of a: none in the checkpoint, bigint in the query\n" in change
 
 
 def test_a_query_that_never_ran_may_be_changed(spark: SparkSession, tmp_path: Path) -> None:
@@ -169,18 +166,15 @@ def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitio
     assert isinstance(explained, DataError)
     assert str(explained) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        "  --- checkpoint\n"
-        "  +++ query\n"
-        "  -from s2 AS b [RANGE 3 S]\n"
-        "  +from s2 AS b [RANGE 30 S]\n"
+        "  window of b: RANGE 3 S in the checkpoint, RANGE 30 S in the query\n"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
     spark.conf.set(PARTITIONS, int(partitions) + 2)
     with pytest.raises(PySparkException) as failure:
         _write(_answers(spark, case, QUERIES["plain"]), case)
     message = str(explain_failure(failure.value))
-    assert f"-shuffle partitions {partitions}\n" in message
-    assert f"+shuffle partitions {int(partitions) + 2}\n" in message
+    both = f"{partitions} in the checkpoint, {int(partitions) + 2} in the query"
+    assert f"  shuffle partitions: {both}\n" in message
 
 
 @pytest.fixture

@@ -100,13 +100,13 @@ def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missin
     assert len(first) == len(second) == FILES // 2
     assert all(p.memory_bytes <= LIMIT.nbytes for p in first + second)
     assert all(item.shed for item in second[-1].inputs)
-    assert second[-1].total_shed > first[-1].total_shed > 0
+    assert second[-1].totals.shed > first[-1].totals.shed > 0
     expected, out = answers(tables), found(spark, tmp_path)
     assert max(out.values()) == 1
     assert out.keys() <= expected
-    missed = first[-1].total_missed + second[-1].total_missed
+    missed = first[-1].totals.missed + second[-1].totals.missed
     told = len(out) / (len(out) + missed)
-    assert first[-1].total_combinations + second[-1].total_combinations == len(out)
+    assert first[-1].totals.combinations + second[-1].totals.combinations == len(out)
     assert 0.2 < told < 0.9
     assert told == pytest.approx(len(out) / len(expected), abs=0.05)
 
@@ -117,8 +117,8 @@ def test_none_sheds_nothing_and_takes_smaller_batches(spark: SparkSession, tmp_p
     told = run(spark, file, StateLimit(LIMIT.nbytes, Shed.NONE))
     notices = [p.notice for p in told if p.notice]
     assert any("batches are 2 times smaller now" in notice for notice in notices)
-    assert told[-1].total_shed == 0
-    assert told[-1].completeness == told[-1].total_completeness == 1
+    assert told[-1].totals.shed == 0
+    assert told[-1].completeness == told[-1].totals.completeness == 1
     out = found(spark, tmp_path)
     assert max(out.values()) == 1
     assert out.keys() == answers(tables)
@@ -152,7 +152,7 @@ def test_values_of_distinct_without_room_are_left_out_and_told(spark: SparkSessi
     out = found(spark, tmp_path)
     assert max(out.values()) == 1
     assert out.keys() < answers(tables)
-    assert told[-1].total_left_out > 0
+    assert told[-1].totals.left_out > 0
     assert any("values of DISTINCT are left out so far" in progress.notice for progress in told)
 
 

@@ -39,8 +39,7 @@ from watersmeet.query import (
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
-from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
+from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.sql import bind_query, parse_pipeline
 
 SINKS = """
@@ -114,15 +113,12 @@ def dataflow_job(
     into = {"evaluated": "wide", "same": "typed"}
     registered = [replace(r, query=replace(r.query, sink=into.get(r.name, "mixed"))) for r in registered]
     dataflow = plan_dataflow(registered, pipeline.streams, 2, kept=kept)
-    sources = {s.name: read_stream(spark, s, case.folder) for s in pipeline.streams}
-    files = {s.name: file_names(spark, s, case.folder) for s in pipeline.streams}
     return SharedJob(
         spark=spark,
         dataflow=dataflow,
         queries={r.number: r.query for r in registered},
         pipeline=pipeline,
-        sources=sources,
-        files={name: frame for name, frame in files.items() if frame is not None},
+        sources=read_sources(spark, pipeline.streams, case.folder),
         folder=str(case.folder / "flow"),
         base=case.folder,
         dataflow_id="ab12",
@@ -184,8 +180,7 @@ def _run_random(
         dataflow=dataflow,
         queries={r.number: r.query for r in registered},
         pipeline=pipeline,
-        sources=sources,
-        files={},
+        sources=Sources(sources, {}),
         folder=str(folder / "checkpoint"),
         base=folder,
         dataflow_id="cd34",
@@ -211,7 +206,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     job = dataflow_job(spark, case, second, job.dataflow)
     run_to_end(job)
     assert job.progress is not None
-    assert job.progress.total_rows == 240
+    assert job.progress.totals.rows == 240
     arrive(case, [4, 5])
     run_to_end(dataflow_job(spark, case, second, job.dataflow))
 

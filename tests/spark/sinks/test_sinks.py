@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink
-from watersmeet.spark.sinks.answers import spark_interval, write_stream
 from watersmeet.spark.sinks.memory import memory_table
+from watersmeet.spark.sinks.write_stream import spark_interval, write_stream
 from watersmeet.spark.sources.generator import FORMAT
 
 
@@ -131,5 +131,5 @@ def test_a_sink_that_cannot_be_written_is_refused_by_name(
 
 def test_an_interval_is_whole_milliseconds() -> None:
     assert spark_interval(1_500_000) == "1500 milliseconds"
-    with pytest.raises(ConfigurationError, match="a trigger of 1500 us cannot be: write whole milliseconds"):
+    with pytest.raises(ConfigurationError, match="1500 us is not possible: write whole milliseconds"):
         spark_interval(1_500)

@@ -19,33 +19,34 @@ from tests.spark.run_pipeline import Request
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.session import Session, follow
-from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_run import PipelineRun
 
 ONCE = RunOptions(available_now=True)
 
 
-def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> list[Job]:
+def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> PipelineRun:
     return Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
 
 
-def _total(jobs: list[Job], count: Callable[[Job], int]) -> int:
-    return sum(count(job) for job in jobs)
+def _late(run: PipelineRun) -> int:
+    return sum(progress.totals.late for progress in run.progress.values())
 
 
 def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=40, count=3), arrived=1)
-    jobs = Session(spark).start(case.file, checkpoint=case.checkpoint)
-    follow(jobs, until=lambda: jobs[0].progress is not None)
+    run = Session(spark).start(case.file, checkpoint=case.checkpoint)
+    run.follow(until=lambda: bool(run.progress))
     bad = tmp_path / "s1" / "0001.parquet"
     null_times = pa.nulls(2, pa.timestamp("us"))
     pq.write_table(pa.table({"k": ["not", "numbers"], "v": [1, 2], "ts": null_times}), tmp_path / "draft")
     os.utime(tmp_path / "draft", (1_000_001, 1_000_001))  # Spark passes over files much older than the newest
     (tmp_path / "draft").rename(bad)
     with pytest.raises(DataError) as failure:
-        follow(jobs)
+        run.follow()
     assert str(failure.value) == (
         f"{bad} does not match its declared schema: column k is declared bigint and the file holds "
         "string. Put one that does in its place, or take it away, then start again with the same "
@@ -127,11 +128,9 @@ def test_a_source_that_goes_back_in_time_has_its_late_tuples_counted(
     case = write_case(tmp_path, QUERIES["plain"], batches)
     expected = oracle.run(case.query, batches, flush=True)
     assert expected.late["s2"] >= len(batches[0]["s2"])
-    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
+    run = _run(spark, case, RunOptions(available_now=True, flush=True))
     case.check(spark)
-    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == sum(
-        expected.late.values()
-    )
+    assert _late(run) == sum(expected.late.values())
 
 
 def test_tuples_without_event_time_are_counted_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_a_stream_that_stays_empty_holds_up_nobody_else_and_its_cost_is_seen(
     batches = random_batches(seed=46, count=3, streams=("s1", "s2"))
     case = write_case(tmp_path, [pair, QUERIES["plain"]], batches)
     grown: list[int] = []
-    jobs = Session(spark).run(
+    run = Session(spark).run(
         case.file,
         checkpoint=case.checkpoint,
         options=ONCE,
@@ -169,9 +168,7 @@ def test_a_stream_that_stays_empty_holds_up_nobody_else_and_its_cost_is_seen(
     pairs = oracle.run(case.query, batches)
     assert oracle.bag(case.found(spark)) == oracle.bag(pairs.rows)
     assert grown == [80, 160, 240], "without a watermark nothing may be forgotten"
-    waiting = jobs[1].progress
-    assert waiting is not None
-    assert waiting.watermark_us is None
+    assert run.progress["2-out2"].watermark_us is None
 
 
 def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path: Path) -> None:
@@ -198,11 +195,11 @@ def test_what_an_idle_stream_sends_in_the_end_is_late_or_joins_whole(
     batches.append(newest)
     options = ", 'idle_after' = '1 millisecond'"
     case = write_case(tmp_path, QUERIES["plain"], batches, stream_options=options)
-    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
+    run = _run(spark, case, RunOptions(available_now=True, flush=True))
     accepted = {name: [t for batch in batches for t in batch.get(name, ())] for name in ("s1", "s2", "s3")}
     accepted["s3"] = list(newest["s3"])
     assert oracle.bag(case.found(spark)) == oracle.bag(oracle.emitted(case.query, accepted))
-    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == len(late["s3"])
+    assert _late(run) == len(late["s3"])
 
 
 FULL_DISK = """
@@ -258,5 +255,5 @@ def test_a_full_disk_is_said_and_nothing_is_lost_once_there_is_room(
 
 
 def test_settings_beside_a_session_of_ones_own_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ConfigurationError, match="set them on yours"):
+    with pytest.raises(ConfigurationError, match="set them on your own"):
         Session(spark, conf={"spark.sql.shuffle.partitions": "2"})

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.plan.physical import plan_physical
 from watersmeet.query import UNBOUNDED, Column, Connector, Input, JoinGraph, Query, Stream
 from watersmeet.spark.jobs.dead_letters import dead_letters
@@ -204,6 +205,6 @@ def test_secrets_reach_the_connector_and_no_plan_of_sparks_or_ours(spark: SparkS
     plan: Any = frame._jdf.queryExecution()
     assert "jaas" in plan.toString()
     query = Query((Input("a", declared, UNBOUNDED),), JoinGraph(("a",), ()), ())
-    shown = plan_physical(query, 2).pretty()
+    shown = explain_plan(plan_physical(query, 2))
     assert "s1 from kafka (bootstrap = 'h:9092', topic = 't', kafka.sasl.jaas.config = '***'" in shown
     assert "hunter" not in plan.toString() + shown

@@ -16,10 +16,11 @@ from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.jobs.dead_letters import plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.sources.event_time import ARRIVAL_TIME
 from watersmeet.spark.sources.generator import FORMAT
 from watersmeet.spark.sources.inferred_columns import InferredColumns
+from watersmeet.spark.sources.open_stream import read_batch, read_stream, source_columns
 from watersmeet.spark.sources.parquet.schema import fits
-from watersmeet.spark.sources.streams import ARRIVAL_TIME, read_batch, read_stream, source_columns
 
 COLUMNS = (Column("dest", "string"), Column("size", "bigint"), Column("ts", "timestamp"))
 TIMES = pa.array([1_000_000, 2_000_000], pa.timestamp("us", tz="UTC"))

@@ -19,6 +19,7 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import Grid, plan_bucket
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Row, Tuple
+from watersmeet.plan.physical import plan_physical
 from watersmeet.query import Query
 from watersmeet.session import Session
 from watersmeet.spark.exchange.wire import CHUNK, WireRow, decode, encode, to_pandas
@@ -84,7 +85,8 @@ def query() -> Query:
     return parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]
 
 
-def _plan(query: Query, fingerprint: str = "one line\nanother line") -> StagePlan:
+def _plan(query: Query, partitions: int = 3) -> StagePlan:
+    fingerprint = plan_physical(query, partitions).fingerprint
     streams = tuple(item.stream.name for item in query.inputs)
     return StagePlan("join", plan_bucket(query), streams, Grid((1,)), (LABEL,), fingerprint)
 
@@ -223,9 +225,10 @@ def test_state_of_another_plan_is_refused_with_what_differs(query: Query, cache:
     store = FakeStore()
     batches = random_batches(seed=8, count=2)
     _step(query, store, batches[0])
-    stage = JoinStage(_plan(query, "one line\na changed line"))
+    stage = JoinStage(_plan(query, partitions=4))
     stage.init(store)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"(?s)different query.*-another line.*\+a changed line"):
+    differs = "shuffle partitions: 3 in the checkpoint, 4 in the query"
+    with pytest.raises(DataError, match=rf"(?s)different query.*\n  {differs}\n"):
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batches[1])]), None))
 
 
@@ -277,8 +280,8 @@ def test_a_limit_that_is_no_number_is_refused(cache: WorkerCache, monkeypatch: p
 
 def test_two_plans_in_one_streaming_query_have_places_of_their_own(query: Query, cache: WorkerCache) -> None:
     batch = random_batches(seed=11, count=1)[0]
-    for fingerprint in ("one", "other"):
-        stage = JoinStage(_plan(query, fingerprint))
+    for partitions in (3, 4):
+        stage = JoinStage(_plan(query, partitions))
         stage.init(FakeStore())  # type: ignore[arg-type]
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batch)]), None))
     assert len(cache) == 2

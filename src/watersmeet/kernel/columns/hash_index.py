@@ -17,14 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.kernel.columns.hashing import Hashes
-from watersmeet.query import NEVER
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Words = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
-
-# How the end of a tuple's life follows from its event time, for the compiled probe.
-END_AFTER_SPAN, END_OF_GROUP, END_NEVER, END_STORED = range(4)
 
 SHORT_LINK, LONG_LINK = 24, 32  # bits of a link, in a word of 4 bytes or of 8; the rest is of the hash
 
@@ -116,26 +112,27 @@ def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def overlapping_pairs(pairs, times, base, rule, size, ends, max_ts, min_end):  # type: ignore[no-untyped-def]
-    """Of the pairs found, those whose lives overlap: probers, entries, times, ends."""
-    probers, places = pairs
+def fetch_times(times, base, entries):  # type: ignore[no-untyped-def]
+    """The event times of these entries; a loop of its own for the reason given in `find_pairs`."""
+    fetched = np.empty(len(entries), np.int64)
+    for number in range(len(entries)):
+        fetched[number] = base + times[entries[number]]
+    return fetched
+
+
+@numba.njit(cache=True)
+def overlapping_pairs(pairs, begins, ends, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """Of the pairs found, given the lifetimes of their entries, those whose lifetimes overlap.
+
+    Probers, entries, times, ends.
+    """
+    probers, entries = pairs
     found = np.empty((4, len(probers)), np.int64)
-    near = np.empty(len(probers), np.int64)  # fetched first, as in `find_pairs`
-    for pair in range(len(probers)):
-        near[pair] = times[places[pair]]
     count = 0
     for pair in range(len(probers)):
-        prober, place, begin = probers[pair], places[pair], base + near[pair]
-        if rule == END_AFTER_SPAN:
-            end = begin + size + 1
-        elif rule == END_OF_GROUP:
-            end = (begin // size + 1) * size
-        elif rule == END_STORED:
-            end = ends[place]
-        else:
-            end = NEVER
+        prober, begin, end = probers[pair], begins[pair], ends[pair]
         found[0, count] = prober
-        found[1, count] = place
+        found[1, count] = entries[pair]
         found[2, count] = begin
         found[3, count] = end
         count += (begin < min_end[prober]) & (max_ts[prober] < end)

@@ -32,10 +32,10 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Group, ValueGroups
 from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
-from watersmeet.kernel.progress.row_numbers import NO_PLACES, Places
+from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import PersistedChunk
-from watersmeet.kernel.state.slice import ends_from_places, ends_from_ts, successors
+from watersmeet.kernel.state.slice import ends_from_places
 from watersmeet.kernel.state.store import Arrivals, TupleStore, concat_arrivals
 from watersmeet.query import BEGINNING, NEVER
 
@@ -77,7 +77,7 @@ class MultiwayJoin:
         self,
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
-        places: Mapping[str, Places] | None = None,
+        places: Mapping[str, RowPositions] | None = None,
         fetch: Fetch | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
@@ -88,7 +88,7 @@ class MultiwayJoin:
         self.counts = StepCounts()
         places = places or {}
         added = {
-            alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
+            alias: self._admit(alias, batch, places.get(alias, NO_POSITIONS)) for alias, batch in new.items()
         }
         for alias, known in places.items():
             self.stores[alias].settle_places(known.first, known.ts)
@@ -185,7 +185,7 @@ class MultiwayJoin:
     def chunk_count(self) -> int:
         return sum(len(store.chunks) for store in self.stores.values())
 
-    def _admit(self, alias: str, batch: pa.RecordBatch, places: Places) -> Arrivals | None:
+    def _admit(self, alias: str, batch: pa.RecordBatch, places: RowPositions) -> Arrivals | None:
         """Drops late tuples and NULL keys, keeps the rest as a chunk."""
         layout = self.layout.of(alias)
         batch = check_chunk(layout, batch)
@@ -226,7 +226,7 @@ class MultiwayJoin:
         places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
         rows = np.arange(start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
-        return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
+        return Arrivals(ts, layout.window.known_end_us(ts), rows, hashes, places)
 
     def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:
         expected = self._key_types.setdefault(cls, column.type)
@@ -351,7 +351,7 @@ class MultiwayJoin:
         """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""
         store, window = self.stores[alias], self.layout.of(alias).window
         if arrivals.places is not None:
-            alive = successors(window, arrivals.places) > store.newest_place
+            alive = window.expires_at(arrivals.places) > store.newest_place
             store.index(replace(arrivals.pick(alive), ends=np.full(np.count_nonzero(alive), NEVER)))
         elif self.layout.delayed:
             waiting = arrivals.ts >= self.watermark

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.columns.groups import groups_of
 from watersmeet.kernel.layout import TS
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.state.store import Arrivals
 from watersmeet.query import NEVER
 
@@ -28,12 +28,16 @@ class Piece:
     """Some tuples of a micro-batch by alias, the places known by then, and a bound of what is to come."""
 
     new: Mapping[str, pa.RecordBatch]
-    places: Mapping[str, Places]
+    places: Mapping[str, RowPositions]
     rest_from: int  # no later piece has an earlier event time
 
 
 def cut_by_time(
-    new: Mapping[str, pa.RecordBatch], places: Mapping[str, Places], nbytes: int, *, whole_instants: bool
+    new: Mapping[str, pa.RecordBatch],
+    places: Mapping[str, RowPositions],
+    nbytes: int,
+    *,
+    whole_instants: bool,
 ) -> Iterator[Piece]:
     """Pieces of about so many bytes; with `whole_instants` tuples of one event time stay together."""
     total = sum(batch.nbytes for batch in new.values())
@@ -52,7 +56,7 @@ def cut_by_time(
         known = {}
         for alias, all_ in places.items():
             until = len(all_.ts) if rest_from == NEVER else int(np.searchsorted(all_.ts, rest_from))
-            known[alias] = Places(all_.first + since[alias], all_.ts[since[alias] : until])
+            known[alias] = RowPositions(all_.first + since[alias], all_.ts[since[alias] : until])
             since[alias] = until
         yield Piece(_picked(new, np.sort(order[start:stop])), known, rest_from)
         start = stop

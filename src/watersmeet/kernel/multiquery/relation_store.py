@@ -19,7 +19,7 @@ from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowing_of
 from watersmeet.kernel.layout import TS, InputLayout
 from watersmeet.kernel.state.chunk import Chunk
-from watersmeet.kernel.state.slice import Slice, ends_from_ts
+from watersmeet.kernel.state.slice import Slice
 from watersmeet.kernel.state.store import MAX_SLICES_PER_APPEND, Arrivals, TupleStore
 from watersmeet.query import NEVER, UNBOUNDED
 from watersmeet.query.shared_dataflow import END, Relation
@@ -51,7 +51,7 @@ class RelationStore(TupleStore):
         `number` is given when a chunk is read back, `hashes` of key columns where they are known.
         """
         ts: Longs = np.array(batch.column(TS), np.int64)
-        ends = np.array(batch.column(END)) if self.brings_ends else ends_from_ts(self.layout.window, ts)
+        ends = np.array(batch.column(END)) if self.brings_ends else self.layout.window.end_us(ts)
         chunk = self.add_chunk(batch, ts, -1, number)
         self.columns.update(batch.schema.names)
         self._quiet_until = min(self._quiet_until, self._half_end(chunk))

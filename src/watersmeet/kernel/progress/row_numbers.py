@@ -1,4 +1,4 @@
-"""Places in a stream, for ROWS windows.
+"""Row positions in a stream, for ROWS windows.
 
 A place is known only when nothing earlier can still arrive, so tuples wait here until the watermark is past
 them, are put in order (event time, then values column by column, NULL first, nested ones aside) and numbered
@@ -26,14 +26,14 @@ from watersmeet.query import BEGINNING
 
 
 @dataclass(frozen=True)
-class Places:
+class RowPositions:
     """The event times of consecutive places of a stream, the first of them numbered `first`."""
 
     first: int
     ts: Longs
 
 
-NO_PLACES = Places(0, np.empty(0, np.int64))
+NO_POSITIONS = RowPositions(0, np.empty(0, np.int64))
 
 
 class RowNumberer:
@@ -53,18 +53,18 @@ class RowNumberer:
         self.room.add(batch.filter(pa.array(accepted)) if late else batch)
         return late
 
-    def release(self, watermark: int) -> tuple[pa.RecordBatch | None, Places]:
+    def release(self, watermark: int) -> tuple[pa.RecordBatch | None, RowPositions]:
         """The tuples the watermark has just passed, with their places; and those places' event times."""
         since, self.watermark = self.watermark, max(self.watermark, watermark)
         due = [part for batch in self.room.batches() if (part := _between(batch, since, self.watermark))]
         self.room.close_before(self.watermark)
         if not due:
-            return None, Places(self.next_place, NO_PLACES.ts)
+            return None, RowPositions(self.next_place, NO_POSITIONS.ts)
         released = pa.concat_batches(due)
         if not self._ranks:
-            return released, NO_PLACES
+            return released, NO_POSITIONS
         released = released.take(self._order(released))
-        known = Places(self.next_place, np.array(released.column(TS), np.int64))
+        known = RowPositions(self.next_place, np.array(released.column(TS), np.int64))
         self.next_place += len(known.ts)
         places = np.arange(known.first, self.next_place, dtype=np.int64)
         return released.append_column(PLACE, pa.array(places)), known

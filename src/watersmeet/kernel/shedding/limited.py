@@ -17,7 +17,7 @@ from watersmeet.kernel.join.multiway import BLOCK_PARTIALS, MultiwayJoin
 from watersmeet.kernel.join.pieces import cut_by_time
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.layout import PLACE, TS
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
 from watersmeet.kernel.shedding.policy import SHED_TO, bring_under
 from watersmeet.kernel.shedding.survival import Survival
@@ -53,7 +53,7 @@ class LimitedJoin:
         self,
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
-        places: Mapping[str, Places],
+        places: Mapping[str, RowPositions],
         held: HoldBuffer | None = None,
         waiting_bytes: int = 0,
     ) -> Iterator[pa.Table]:

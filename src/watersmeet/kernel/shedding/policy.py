@@ -34,9 +34,7 @@ from watersmeet.kernel.layout import PLACE, TS, InputLayout
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import MERGE_ROWS, PersistedChunk
-from watersmeet.kernel.state.slice import ends_from_ts, successors
 from watersmeet.kernel.state.weighed_sample import chances, chances_of, priorities, with_chances
-from watersmeet.query import WindowKind
 from watersmeet.query.byte_size import split_evenly
 
 SHED_TO = 0.85  # of the limit; the rest is room until the next time
@@ -133,11 +131,11 @@ def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
     places = _column(chunks, PLACE) if layout.window.counts_rows else None
     first = int(ts.min())
     if places is not None:
-        life = successors(layout.window, places) - store.newest_place
-    elif layout.window.kind is WindowKind.UNBOUNDED:
-        life = ts - (first - 1)  # all live for ever: then the newer ones count as longer
+        life = layout.window.expires_at(places) - store.newest_place
+    elif not layout.window.is_bounded:
+        life = ts - (first - 1)  # none ever expires: then the newer ones count as longer
     else:
-        life = ends_from_ts(layout.window, ts) - max(join.watermark, first - 1)
+        life = layout.window.expires_at(ts) - max(join.watermark, first - 1)
     live = life > 0
     if join.layout.delayed:
         live |= ts >= join.watermark  # they still wait to be joined

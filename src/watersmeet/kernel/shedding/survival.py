@@ -27,9 +27,8 @@ import numpy.typing as npt
 
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.layout import InputLayout
-from watersmeet.kernel.state.slice import ends_from_ts
 from watersmeet.kernel.state.store import Arrivals
-from watersmeet.query import BEGINNING, Window, WindowKind
+from watersmeet.query import BEGINNING, Window
 
 BINS_PER_WINDOW = 64
 MAX_BINS = 512  # a watermark that stands still must not let a ledger grow for ever
@@ -49,7 +48,8 @@ class Ledger:
 
     @classmethod
     def of(cls, window: Window) -> Ledger:
-        return cls(window, 0 if not window.is_bounded else max(1, window.size // BINS_PER_WINDOW))
+        span = window.duration_us if window.row_count is None else window.row_count
+        return cls(window, 0 if span is None else max(1, span // BINS_PER_WINDOW))
 
     def arrive(self, positions: Longs) -> None:
         self._add(positions, 0)
@@ -65,7 +65,7 @@ class Ledger:
         """Forgets what no tuple at or after the watermark can meet."""
         if self.width and watermark != BEGINNING:
             now = self.newest_place + 1 if self.window.counts_rows else watermark
-            oldest = int(window_start(self.window, np.array([now]))[0])
+            oldest = self.window.first_inside(now)
             self.bins = {n: counts for n, counts in self.bins.items() if (n + 1) * self.width > oldest}
         while len(self.bins) > MAX_BINS:
             self._coarsen()
@@ -163,34 +163,19 @@ class Survival:
         """Combinations of partners at some instants of the arrivals: all there were, and those left."""
         places = np.linspace(0, len(new) - 1, INSTANTS).astype(np.int64)
         t = np.sort(new.ts)[places]
-        end = ends_from_ts(item.window, t)
+        end = item.window.known_end_us(t)
         all_, kept = np.ones(INSTANTS), np.ones(INSTANTS)
         for other in self.inputs:
             if other.alias != item.alias:
                 ledger = self.ledgers[other.alias]
                 if other.window.counts_rows:
                     now = np.full(INSTANTS, ledger.newest_place + 1)
-                    came, went = ledger.between(window_start(other.window, now), now)
+                    came, went = ledger.between(other.window.first_inside(now), now)
                 else:
-                    came, went = ledger.between(window_start(other.window, t), end)
+                    came, went = ledger.between(other.window.first_inside(t), end)
                 all_ *= came
                 kept *= came - went
         return all_, kept
 
     def _enter(self, item: InputLayout, new: Arrivals) -> None:
         self.ledgers[item.alias].arrive(new.ts if new.places is None else new.places)
-
-
-def window_start(window: Window, now: Longs) -> Longs:
-    """The first event time, or place, inside the window at each of these."""
-    match window.kind:
-        case WindowKind.RANGE:
-            return now - window.size
-        case WindowKind.TUMBLE:
-            return now // window.size * window.size
-        case WindowKind.ROWS:
-            return now - window.size
-        case WindowKind.TUMBLE_ROWS:
-            return (now - 1) // window.size * window.size
-        case _:
-            return np.full(len(now), np.iinfo(np.int64).min // 2)

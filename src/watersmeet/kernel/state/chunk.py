@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.narrow import Narrowing, is_of_words, narrowing_of, widened
 from watersmeet.query import NEVER
@@ -104,7 +104,7 @@ class _Share:
     """Rows to take from one chunk: where they go, and where in the chunk they are."""
 
     chunk: Chunk
-    places: Places
+    places: Selection
     local: Longs
 
 

@@ -16,28 +16,17 @@ import numpy.typing as npt
 
 from watersmeet.kernel.columns.growing import GrowingColumn, RowNumbers
 from watersmeet.kernel.columns.hash_index import (
-    END_AFTER_SPAN,
-    END_NEVER,
-    END_OF_GROUP,
-    END_STORED,
     HashIndex,
     Longs,
+    fetch_times,
     find_pairs,
     overlapping_pairs,
 )
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes
-from watersmeet.query import NEVER, Window, WindowKind
+from watersmeet.query import NEVER, Window
 
 Classes = tuple[int, ...]
 
-_END_RULES = {
-    WindowKind.RANGE: END_AFTER_SPAN,
-    WindowKind.TUMBLE: END_OF_GROUP,
-    WindowKind.UNBOUNDED: END_NEVER,
-    WindowKind.ROWS: END_STORED,
-    WindowKind.TUMBLE_ROWS: END_STORED,
-}
-_NO_ENDS = np.empty(0, np.int64)
 SHORT_SPAN = 1 << 32  # microseconds within which an event time fits half a word
 WORTH_TRIMMING = 256  # tuples
 LOOKS_PER_WINDOW = 4  # how often it is looked how much of a slice is over
@@ -64,17 +53,6 @@ class Matches:
     rows: Longs
     ts: Longs
     ends: Longs
-
-
-def ends_from_ts(window: Window, ts: Longs) -> Longs:
-    """The end of each tuple's life under a window that needs no places."""
-    match window.kind:
-        case WindowKind.RANGE:
-            return ts + (window.size + 1)
-        case WindowKind.TUMBLE:
-            return (ts // window.size + 1) * window.size
-        case _:
-            return np.full(len(ts), NEVER)
 
 
 class Slice:
@@ -149,12 +127,13 @@ class Slice:
         index = self._index(classes, keys)
         parts = index.heads, index.bitmap, index.chain, index.link_bits
         pairs = find_pairs(*parts, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end)
-        ends = self._ends.values if self._ends is not None else _NO_ENDS
-        rule, size = END_STORED, 0
-        if self.window is not None:
-            rule, size = _END_RULES[self.window.kind], self.window.size
-        times = self._times.values, self._base or 0
-        probers, entries, ts, found_ends = overlapping_pairs(pairs, *times, rule, size, ends, max_ts, min_end)
+        begins = fetch_times(self._times.values, self._base or 0, pairs[1])
+        if self._ends is not None:
+            ends = self._ends.values[pairs[1]]
+        else:
+            assert self.window is not None, "without a window tuples bring their ends"
+            ends = self.window.end_us(begins)
+        probers, entries, ts, found_ends = overlapping_pairs(pairs, begins, ends, max_ts, min_end)
         return Matches(probers, self._rows.of(entries), ts, found_ends)
 
     def trim(self, watermark: int, keys: Keys) -> None:
@@ -162,14 +141,14 @@ class Slice:
 
         It is looked a few times in a window, so a tuple is indexed anew a few times at most.
         """
-        if self.window is None or self.window.kind is not WindowKind.RANGE or self.count < WORTH_TRIMMING:
+        if self.window is None or self.window.duration_us is None or self.count < WORTH_TRIMMING:
             return
-        since = max(self.low_ts + self.window.size + 1, self._looked_at)
-        if watermark - since < self.window.size // LOOKS_PER_WINDOW:
+        since = max(self.window.end_us(self.low_ts), self._looked_at)
+        if watermark - since < self.window.duration_us // LOOKS_PER_WINDOW:
             return
         self._looked_at = watermark
         ts = (self._base or 0) + self._times.values[: self.count].astype(np.int64)
-        live = ends_from_ts(self.window, ts) > watermark
+        live = self.window.end_us(ts) > watermark
         count = int(np.count_nonzero(live))
         if not 0 < count <= _LIVE * self.count:  # its owner drops what is over as a whole
             return
@@ -234,15 +213,8 @@ class Slice:
 
 def ends_from_places(window: Window, places: Longs, first_place: int, places_ts: Longs) -> Longs:
     """Ends under a ROWS window, given the event times of the places from `first_place` on."""
-    after = successors(window, places)
+    after = window.successor(places)
     ends = np.full(len(places), NEVER)
     known = (after >= first_place) & (after < first_place + len(places_ts))
     ends[known] = places_ts[after[known] - first_place]
     return ends
-
-
-def successors(window: Window, places: Longs) -> Longs:
-    """For each place, the place whose tuple ends its life (`Window.successor`, vectorised)."""
-    if window.kind is WindowKind.ROWS:
-        return places + window.size
-    return (places // window.size + 1) * window.size

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
@@ -23,11 +23,10 @@ from watersmeet.kernel.late_payload import Fetch, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.state.chunk import Chunk, gather, held_by, owners_of
 from watersmeet.kernel.state.chunks import mergeable
-from watersmeet.kernel.state.slice import SHORT_SPAN, Classes, Matches, Slice, ends_from_ts
+from watersmeet.kernel.state.slice import SHORT_SPAN, Classes, Matches, Slice
 from watersmeet.kernel.state.weighed_sample import chances_of
-from watersmeet.query import NEVER, WindowKind
+from watersmeet.query import NEVER
 
-SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
 MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
 MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
 ROWS_PER_SLICE = 1 << 31  # a slice's row numbers fit half a word
@@ -47,7 +46,7 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.ts)
 
-    def pick(self, chosen: Places) -> Arrivals:
+    def pick(self, chosen: Selection) -> Arrivals:
         """The tuples at these places, or where this mask holds."""
         if isinstance(chosen, slice) and chosen == np.s_[0 : len(self)]:
             return self
@@ -244,7 +243,7 @@ class TupleStore:
         for place, chunk in enumerate(self.chunks):
             if REF not in chunk.schema.names:
                 continue
-            needed = ends_from_ts(self.layout.window, np.asarray(chunk.column(TS))) > watermark
+            needed = self.layout.window.known_end_us(np.asarray(chunk.column(TS))) > watermark
             for rows in matched:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
             self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, fetch))
@@ -268,12 +267,12 @@ class TupleStore:
     def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
         """Which slice each tuple belongs to, as (width of the slices, their numbers)."""
         window = self.layout.window
-        if window.kind is WindowKind.UNBOUNDED:
-            return 0, np.zeros(len(arrivals), np.int64)
-        if arrivals.places is not None:
-            width = max(window.size, MIN_ROWS_PER_SLICE)
+        if window.row_count is not None and arrivals.places is not None:
+            width = max(window.row_count, MIN_ROWS_PER_SLICE)
             return width, arrivals.places // width
-        width = max(1, window.size // (SLICES_PER_WINDOW if window.kind is WindowKind.RANGE else 1))
+        if window.duration_us is None:
+            return 0, np.zeros(len(arrivals), np.int64)
+        width = window.duration_us  # less: tighter expiry, but each probe looks into more slices
         span = int(arrivals.ts.max()) - int(arrivals.ts.min())
         while span // width > MAX_SLICES_PER_APPEND:
             width *= 2
@@ -281,7 +280,7 @@ class TupleStore:
 
     def _slice_is_over(self, piece: Slice, watermark: int) -> bool:
         if self.layout.window.counts_rows:
-            return self.layout.window.successor(piece.last_place) <= self.newest_place
+            return self.layout.window.expires_at(piece.last_place) <= self.newest_place
         return piece.high_end <= watermark
 
     def _chunk_is_over(self, chunk: Chunk, watermark: int, pending_from: int) -> bool:
@@ -289,8 +288,8 @@ class TupleStore:
         if chunk.max_ts >= pending_from:
             return False
         if window.counts_rows:
-            return window.successor(chunk.last_place) <= self.newest_place
-        return window.end_us(chunk.max_ts) <= watermark
+            return window.expires_at(chunk.last_place) <= self.newest_place
+        return window.expires_at(chunk.max_ts) <= watermark
 
     def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
         """A chunk without the rows before its first live one, once at least half of it is over.
@@ -303,7 +302,7 @@ class TupleStore:
             return chunk
         if window.end_us(chunk.min_ts if is_new else chunk.half_ts) > watermark:
             return chunk
-        over = int(np.argmax(ends_from_ts(window, np.asarray(chunk.column(TS))) > watermark))
+        over = int(np.argmax(window.end_us(np.asarray(chunk.column(TS))) > watermark))
         return chunk if over < WORTH_CUTTING * chunk.rows else self._without_first(chunk, over)
 
     def _without_first(self, chunk: Chunk, rows: int) -> Chunk:
@@ -320,9 +319,9 @@ class TupleStore:
 
     def _spans_too_long(self, run: list[Chunk]) -> bool:
         """Whether merging would keep tuples much longer than their window."""
-        duration = self.layout.window.duration_us
+        duration, row_count = self.layout.window.duration_us, self.layout.window.row_count
         if duration is None:
-            return self.layout.window.counts_rows and _rows(run) > self.layout.window.size
+            return row_count is not None and _rows(run) > row_count
         span = max(chunk.max_ts for chunk in run) - min(chunk.min_ts for chunk in run)
         return span > max(duration // 2, *(chunk.max_ts - chunk.min_ts for chunk in run))
 

@@ -22,7 +22,7 @@ from watersmeet.lab.watch.recording import Holding, Holdings, Recorder, Recordin
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Stream
-from watersmeet.sql.binding.bind import bind_query
+from watersmeet.sql import bind_query
 
 NODES = 8
 ASKER = 2

@@ -1,36 +1,36 @@
 """Explain: the plan chosen for a query, what it costs and why, and what else was considered.
 
-`auto` compares like with like. Where the streams are at different sites, the strategies that are priced in
-bytes/s between sites compete, and the cheapest wins, the simpler one on a tie. Where all are at one site,
-nothing is shipped, and the engine's two ways of routing compete (`pipeline_or_shares`). Strategies priced in
-another unit are listed with their cost and never compared. docs/explain.md describes the JSON form.
+With `auto` the cheapest strategy is chosen (`plan/strategies.py`). Strategies priced in another unit are
+listed with their cost and never compared. docs/explain.md describes the JSON form.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.explain.hot_values import hot_values_json
 from watersmeet.plan.explain.notes import notes_on
+from watersmeet.plan.explain.physical import explain_plan, stage_lines, state_lines
 from watersmeet.plan.explain.reasons import why_not
-from watersmeet.plan.explain.strategies import (
-    LINK_UNIT,
-    PMJOIN_PARTITIONS,
-    SITE_STRATEGIES,
-    STRATEGIES,
-    Planning,
-    Priced,
-    price,
-)
+from watersmeet.plan.explain.strategy import strategy_json, strategy_pictures, strategy_text
 from watersmeet.plan.explain.svg import draw
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.probing import ProbingSequence, plan_probing
-from watersmeet.plan.routing.pipeline_or_shares import choose_routing
+from watersmeet.plan.routing.routing import Shares
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import Statistics
+from watersmeet.plan.strategies import (
+    LINK_UNIT,
+    PMJOIN_PARTITIONS,
+    STRATEGIES,
+    Planning,
+    Priced,
+    cheapest,
+    price_all,
+)
 from watersmeet.query import Query
 
 VERSION = 1
@@ -74,20 +74,30 @@ class Explanation:
             "unit": self.chosen.unit,
             "terms": [{"name": term.name, "cost": term.cost} for term in self.chosen.terms],
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-            "plan": self.chosen.plan,
+            "plan": strategy_json(self.chosen.plan),
             "links": [load.to_json() for load in self.chosen.links],
             "sites": self.sites,
-            "runs_as": self.physical.routing,
+            "runs_as": self.physical.routing.name,
             "engine": {
                 "partitions": self.physical.partitions,
-                "shares": list(self.physical.shares.shares),
-                "hot_values": [each.to_json() for each in self.physical.hot_values],
-                "stages": list(self.physical.stages()),
-                "state": list(self.physical.retention()),
+                **self._shares_json(),
+                "stages": stage_lines(self.physical),
+                "state": state_lines(self.physical),
                 "probing": [sequence.to_json() for sequence in self.probing],
             },
             "notes": list(self.notes),
         }
+
+    def _shares_json(self) -> dict[str, Any]:
+        """The shares and the hot values; none where the query runs in another way."""
+        match self.physical.routing:
+            case Shares(hypercube, hot_values=hot_values):
+                return {
+                    "shares": list(hypercube.shares),
+                    "hot_values": [hot_values_json(each) for each in hot_values],
+                }
+            case _:
+                return {"shares": [], "hot_values": []}
 
     def json_text(self) -> str:
         """`to_json` as text, the same for the same query and statistics."""
@@ -97,9 +107,9 @@ class Explanation:
         """All of it for the terminal."""
         head = [
             f"strategy  {self.chosen.strategy}, {number(self.chosen.cost)} {self.chosen.unit}",
-            f"runs as   {self.physical.routing}, {self.physical.reason}",
+            f"runs as   {self.physical.routing.name}, {self.physical.routing.reason}",
         ]
-        parts = [("plan", self.chosen.text.split("\n")), ("cost", self._cost_lines())]
+        parts = [("plan", strategy_text(self.chosen.plan).split("\n")), ("cost", self._cost_lines())]
         if self.chosen.links and self.chosen.unit != LINK_UNIT:
             parts.append(("links", [load.pretty() for load in self.chosen.links]))
         parts.append(("alternatives", self._alternative_lines()))
@@ -109,12 +119,12 @@ class Explanation:
             if lines:
                 text += f"\n\n{title}\n" + "\n".join(f"  {line}" for line in lines)
         probing = "\n".join(f"  {sequence.pretty()}" for sequence in self.probing)
-        return f"{text}\n\n{self.physical.pretty()}\n\nprobing, at first\n{probing}"
+        return f"{text}\n\n{explain_plan(self.physical)}\n\nprobing, at first\n{probing}"
 
     def svg(self) -> str:
         """The chosen plan as a standalone picture."""
         title = f"{self.chosen.strategy}: {number(self.chosen.cost)} {self.chosen.unit}"
-        return draw(title, self.sites, self.chosen.links, self.chosen.pictures)
+        return draw(title, self.sites, self.chosen.links, strategy_pictures(self.chosen.plan, self.sites))
 
     def _cost_lines(self) -> list[str]:
         shown = [(number(term.cost), term.name) for term in self.chosen.terms]
@@ -154,10 +164,10 @@ def explain(
         if count < 1:
             raise ConfigurationError(f"{option} must be at least 1, got {count}")
     planning = Planning(query, statistics, partitions, pmjoin_partitions)
-    priced, refused = _price_all(planning, strategy)
+    priced, refused = price_all(planning, strategy)
     if strategy in refused:
         raise ConfigurationError(f"strategy {strategy} cannot take this query: {refused[strategy]}")
-    chosen = priced[strategy] if strategy != AUTO else _cheapest(planning, priced)
+    chosen = priced[strategy] if strategy != AUTO else cheapest(planning, priced)
     alternatives = [
         Alternative(
             other.strategy,
@@ -179,35 +189,3 @@ def explain(
         plan_probing(query, statistics),
         notes_on(query, statistics, chosen),
     )
-
-
-def _price_all(planning: Planning, strategy: str) -> tuple[dict[str, Priced], dict[str, str]]:
-    """The plans to compare, and the strategies that cannot take the query with their reasons."""
-    between_sites = planning.has_sites or strategy in SITE_STRATEGIES
-    priced: dict[str, Priced] = {}
-    refused: dict[str, str] = {}
-    for name in STRATEGIES:
-        if name in SITE_STRATEGIES and not between_sites:
-            continue
-        try:
-            plan = price(name, planning)
-        except ConfigurationError as error:
-            refused[name] = str(error)
-            continue
-        if not math.isfinite(plan.cost):
-            raise ConfigurationError(
-                f"the cost by {name} is beyond any number: are the rates and windows real?"
-            )
-        priced[name] = plan
-    return priced, refused
-
-
-def _cheapest(planning: Planning, priced: dict[str, Priced]) -> Priced:
-    """The winner among plans of one unit; on a tie the first, as `STRATEGIES` lists simpler plans first."""
-    if planning.has_sites:
-        rivals = [plan for plan in priced.values() if plan.unit == LINK_UNIT]
-        least = min(plan.cost for plan in rivals)
-        return next(plan for plan in rivals if math.isclose(plan.cost, least, rel_tol=1e-9))
-    routings = [plan.routing for plan in priced.values() if plan.routing]
-    best = choose_routing(*routings) if len(routings) == 2 else routings[0]
-    return priced[best.strategy]

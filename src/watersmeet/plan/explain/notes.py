@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from watersmeet.plan.explain.strategies import Priced
 from watersmeet.plan.sites.plan_tree import LinkLoad, number
 from watersmeet.plan.statistics.statistics import (
     DEFAULT_DISTINCT,
@@ -13,6 +12,7 @@ from watersmeet.plan.statistics.statistics import (
     Statistics,
     attribute_name,
 )
+from watersmeet.plan.strategies import Priced
 from watersmeet.query import Query
 
 

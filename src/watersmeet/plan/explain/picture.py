@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.plan.routing.pipeline_or_shares import Routing
+from watersmeet.plan.routing.pipeline_or_shares import PricedShares
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, PMJoin, StreamLeaf, alike_partitions, number
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan, SemijoinStep
 
@@ -87,10 +88,9 @@ def _sequence(steps: tuple[SemijoinStep, ...]) -> PictureNode:
     return left
 
 
-def picture_shares(routing: Routing, sites: dict[str, str]) -> tuple[PictureTree, ...]:
+def picture_shares(routing: PricedShares, sites: Mapping[str, str]) -> tuple[PictureTree, ...]:
     """One stage over a grid of buckets; the edges say how many copies are made."""
-    assert routing.shares is not None
-    grid = " × ".join(str(share) for share in routing.shares.shares) or "1"
+    grid = " × ".join(str(share) for share in routing.hypercube.shares) or "1"
     inputs = tuple(
         PictureNode(
             delivery.name,
@@ -101,7 +101,7 @@ def picture_shares(routing: Routing, sites: dict[str, str]) -> tuple[PictureTree
         )
         for delivery in routing.deliveries
     )
-    buckets = routing.shares.buckets_used
+    buckets = routing.hypercube.buckets_used
     root = PictureNode(
         f"⋈ in {buckets} buckets", "engine", False, f"{grid}, {number(routing.bytes_per_s)} B/s", "", inputs
     )

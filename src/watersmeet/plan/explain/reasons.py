@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from watersmeet.plan.explain.strategies import LINK_UNIT, Priced
-from watersmeet.plan.routing.pipeline_or_shares import SAME, Routing
+from watersmeet.plan.routing.pipeline_or_shares import SAME, PricedRouting
 from watersmeet.plan.sites.plan_tree import number
+from watersmeet.plan.strategies import LINK_UNIT, Priced
 
 COUNTS = {
     "bytes/s": "counts bytes between sites",
@@ -44,7 +44,7 @@ def _not_comparable(other: Priced, chosen: Priced) -> str:
     return reason
 
 
-def _compare_routings(other: Routing, chosen: Routing) -> str:
+def _compare_routings(other: PricedRouting, chosen: PricedRouting) -> str:
     """What the engine would move and keep."""
     moved, least = other.bytes_per_s, chosen.bytes_per_s
     kept, state = other.state_bytes, chosen.state_bytes

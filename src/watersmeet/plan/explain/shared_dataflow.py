@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from watersmeet.plan.multiquery.describe import describe_join, queries_sharing
 from watersmeet.plan.multiquery.savings import measure_savings
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.query import Stream
-from watersmeet.query.shared_dataflow import Join, Relation, SharedDataflow
+from watersmeet.query.shared_dataflow import SharedDataflow
 
 SHOWN = 20  # joins of a level, and feeds, that are listed
 
@@ -44,29 +45,6 @@ def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> lis
         users = _count(shared[join.name], "query", "queries")
         lines.append(f"{join.name}  {describe_join(join, relations)}; {users}{ends}")
     return _shortened(lines, len(joins))
-
-
-def describe_join(
-    join: Join, relations: Mapping[str, Relation], made: Mapping[str, str] | None = None
-) -> str:
-    """What meets what, by which attribute; `made` says what to call the results of joins."""
-    members = [relations[name] for name in join.members]
-    met = ", ".join(
-        f"{one.slot or (made or {}).get(one.source, one.source)} by {one.route}" for one in members
-    )
-    routes = {one.qualified(one.route) for one in members}
-    also = [f"{left} = {right}" for left, right in join.equalities if not {left, right} <= routes]
-    return f"{met} where {' and '.join(also)}" if also else met
-
-
-def queries_sharing(dataflow: SharedDataflow) -> Counter[str]:
-    """For every join, how many queries need its results."""
-    source = {relation.name: relation.source for relation in dataflow.relations}
-    shared: Counter[str] = Counter(ending.join for ending in dataflow.tails)
-    for join in sorted(dataflow.joins, key=lambda join: -join.level):
-        for below in {source[member] for member in join.members}:
-            shared[below] += shared[join.name]
-    return shared
 
 
 def _feed_lines(dataflow: SharedDataflow, shown: int) -> list[str]:

@@ -1,140 +1,60 @@
-"""Advice on sites: every placement and method priced in bytes, and what would cross each link.
+"""Advice on sites as text, JSON and a picture: what would cross each link, in a second and in a month.
 
-For streams that arrive at different sites, the ways to join them that this project knows are priced in the
-one unit a link is paid in: bytes a second, and bytes a month of thirty days.
-
-    simple       all streams go to one site; one placement for each site
-    distributed  joins at several sites, whole streams (PMJoin's Algorithm 1, and the best plan)
-    pmjoin       streams partitioned by value, by hash, range and rate (plan/sites/pmjoin/pmjoin.py)
-    semijoin     one-way joins that ship join values first (plan/sites/semijoin/semijoin.py): the best mix of
-                 all methods, along sequences and along a tree, and mixes of a few methods
-
-The cheapest is advised, the simpler one on a tie. Semijoin plans are optimized for bytes here: on links of
-one byte a second with nothing else to pay, the paper's cost is the number of bytes.
-
-Example: two streams of 100 and 10 bytes/s at paris and oslo: simple, all at paris, 10 bytes/s, 25.92 MB a
-month.
+The advice itself is `plan/sites/advice.py`'s. A month has thirty days.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain.notes import notes_on_statistics, slow_links
 from watersmeet.plan.explain.picture import picture_plan, picture_semijoin
 from watersmeet.plan.explain.svg import draw
-from watersmeet.plan.sites.plan_tree import LinkLoad, PlanNode, PMJoin, links, number, operators
-from watersmeet.plan.sites.pmjoin.exhaustive import EXHAUSTIVE_LIMIT
-from watersmeet.plan.sites.pmjoin.heuristic import join, source_operands
-from watersmeet.plan.sites.pmjoin.pmjoin import partitioned_plan, unpartitioned_plan
-from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method, ProcessingCosts
-from watersmeet.plan.sites.semijoin.model import SemijoinModel, semijoin_model
-from watersmeet.plan.sites.semijoin.plan import Ordering, Search, SemijoinPlan
-from watersmeet.plan.sites.semijoin.semijoin import EXHAUSTIVE_LIMIT as SEMIJOIN_LIMIT
-from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
-from watersmeet.plan.sites.stream_partition import PARTITIONINGS
-from watersmeet.plan.statistics.rate_model import RateModel, rate_model
-from watersmeet.plan.statistics.statistics import Link, Network, Statistics
+from watersmeet.plan.sites.advice import SITE_PARTITIONS, SiteAdvice, SiteOption, SitePlan, advise_sites
+from watersmeet.plan.sites.plan_tree import number
+from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
 
 VERSION = 1
 MONTH_S = 30 * 86_400
-SITE_PARTITIONS = 100
 SAME = 1e-9
-METHODS = ("simple", "distributed", "pmjoin", "semijoin")  # simpler ones first, which win a tie
-FAMILIES = (
-    (Method.SP_S, Method.SP_D),
-    (Method.SM_S1, Method.SM_D1),
-    (Method.SM_S2, Method.SM_D2),
-    (Method.SM_S1, Method.SM_B),
-)
-
-SitePlan = PlanNode | SemijoinPlan
 
 
 @dataclass(frozen=True)
-class SiteOption:
-    """One way to join streams that are at different sites."""
+class SiteExplanation:
+    """An advice with what a reader should know besides."""
 
-    method: str  # simple, distributed, pmjoin or semijoin
-    detail: str
-    plan: SitePlan
-    loads: tuple[LinkLoad, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.method}, {self.detail}"
-
-    @property
-    def bytes_per_s(self) -> float:
-        return math.fsum(load.bytes_per_s for load in self.loads)
-
-    def by_link(self) -> dict[tuple[str, str], float]:
-        """bytes/s over each link, all streams together."""
-        carried: dict[tuple[str, str], float] = {}
-        for load in self.loads:
-            way = (load.source, load.target)
-            carried[way] = carried.get(way, 0.0) + load.bytes_per_s
-        return carried
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "detail": self.detail,
-            "bytes_per_s": self.bytes_per_s,
-            "bytes_per_month": self.bytes_per_s * MONTH_S,
-            "links": [
-                {"from": a, "to": b, "bytes_per_s": rate, "bytes_per_month": rate * MONTH_S}
-                for (a, b), rate in self.by_link().items()
-            ],
-        }
-
-
-@dataclass(frozen=True)
-class SiteAdvice:
-    """All options for one query, the cheapest first, with the best simple one as the baseline."""
-
-    query: Query
-    sites: dict[str, str]  # of every input
-    options: tuple[SiteOption, ...]
+    advice: SiteAdvice
     notes: tuple[str, ...]
-
-    @property
-    def chosen(self) -> SiteOption:
-        return self.options[0]
-
-    @property
-    def baseline(self) -> SiteOption:
-        """Simple shipping at its best."""
-        return next(option for option in self.options if option.method == "simple")
 
     def to_json(self) -> dict[str, Any]:
         """The documented form; keys are only ever added."""
+        chosen = self.advice.chosen
         return {
             "version": VERSION,
-            "sites": self.sites,
-            "chosen": self.chosen.to_json(),
-            "baseline": self.baseline.to_json(),
+            "sites": self.advice.sites,
+            "chosen": _option_json(chosen),
+            "baseline": _option_json(self.advice.baseline),
             "streams": [
-                {**load.to_json(), "bytes_per_month": load.bytes_per_s * MONTH_S}
-                for load in self.chosen.loads
+                {**load.to_json(), "bytes_per_month": load.bytes_per_s * MONTH_S} for load in chosen.loads
             ],
-            "plan": self.chosen.plan.to_json(),
-            "options": [option.to_json() for option in self.options],
+            "plan": chosen.plan.to_json(),
+            "options": [_option_json(option) for option in self.advice.options],
             "notes": list(self.notes),
         }
 
     def pretty(self) -> str:
         """All of it for the terminal."""
+        chosen = self.advice.chosen
         parts = [
-            "\n".join(self._head()),
-            "\n".join(["across the links", *_table(_link_rows(self.chosen))]),
-            "\n".join(["options, the cheapest first", *_table(self._option_rows())]),
-            "\n".join(["plan", *(f"  {line}" for line in _plan_lines(self.chosen.plan))]),
+            "\n".join(_head(self.advice)),
+            "\n".join(["across the links", *_table(_link_rows(chosen))]),
+            "\n".join(["options, the cheapest first", *_table(_option_rows(self.advice))]),
+            "\n".join(["plan", *(f"  {line}" for line in _plan_lines(chosen.plan))]),
         ]
         if self.notes:
             parts.append("\n".join(["notes", *(f"  {note}" for note in self.notes)]))
@@ -142,127 +62,57 @@ class SiteAdvice:
 
     def svg(self) -> str:
         """The advised plan as a standalone picture."""
-        plan = self.chosen.plan
+        chosen, plan = self.advice.chosen, self.advice.chosen.plan
         pictures = picture_semijoin(plan) if isinstance(plan, SemijoinPlan) else picture_plan(plan)
-        return draw(
-            f"{self.chosen.name}: {_flow(self.chosen.bytes_per_s)}", self.sites, self.chosen.loads, pictures
-        )
-
-    def _head(self) -> Iterator[str]:
-        at: dict[str, list[str]] = {}
-        for alias, site in self.sites.items():
-            at.setdefault(site, []).append(alias)
-        yield "sites     " + "; ".join(f"{site}: {', '.join(aliases)}" for site, aliases in at.items())
-        yield f"advice    {self.chosen.name}: {_flow(self.chosen.bytes_per_s)}"
-        if self.chosen is self.baseline:
-            yield "          simple shipping is the cheapest there is"
-        else:
-            times = _times(self.baseline.bytes_per_s, self.chosen.bytes_per_s)
-            yield f"baseline  {self.baseline.name}: {_flow(self.baseline.bytes_per_s)}, {times}"
-
-    def _option_rows(self) -> Iterator[tuple[str, ...]]:
-        for option in self.options:
-            rate = option.bytes_per_s
-            relative = "" if option is self.chosen else _times(rate, self.chosen.bytes_per_s)
-            yield (option.name, f"{number(rate)} bytes/s", f"{size(rate * MONTH_S)} a month", relative)
+        title = f"{chosen.name}: {_flow(chosen.bytes_per_s)}"
+        return draw(title, self.advice.sites, chosen.loads, pictures)
 
 
-def advise_sites(
+def explain_sites(
     query: Query,
     statistics: Statistics,
     *,
     partitions: int = SITE_PARTITIONS,
     statistics_command: str = "watersmeet analyze FILE.sql",
-) -> SiteAdvice:
-    """Every option for a query whose streams are at different sites."""
-    _check(query, statistics, statistics_command)
-    model = rate_model(query, statistics)
-    options = [*_simple(model), *_distributed(model), *_partitioned(model, partitions)]
-    options += _semijoins(query, statistics)
-    options.sort(key=lambda option: (float(f"{option.bytes_per_s:.9g}"), METHODS.index(option.method)))
-    found = SiteAdvice(query, {source.alias: source.site for source in model.sources}, tuple(options), ())
-    notes = (*notes_on_statistics(query, statistics), *slow_links(statistics, found.chosen.loads))
-    return replace(found, notes=notes)
+) -> SiteExplanation:
+    """The advice for a query whose streams are at different sites, ready to be shown."""
+    advice = advise_sites(query, statistics, partitions=partitions, statistics_command=statistics_command)
+    notes = (*notes_on_statistics(query, statistics), *slow_links(statistics, advice.chosen.loads))
+    return SiteExplanation(advice, notes)
 
 
-def _check(query: Query, statistics: Statistics, command: str) -> None:
-    """Refuse what cannot be priced, with what to do about it."""
-    if len(query.inputs) < 2:
-        raise ConfigurationError("--sites is for joins: this query reads one stream")
-    unplaced = [s.name for s in query.streams if not (statistics.stream(s.name).site or s.site)]
-    if len(unplaced) == len(query.streams):
-        raise ConfigurationError(
-            f"no stream of the query has a site: declare where {', '.join(unplaced)} arrive,"
-            " WITH (..., site = 'paris')"
-        )
-    if unplaced:
-        raise ConfigurationError(
-            f"stream {', '.join(unplaced)} has no site, the others have: declare WITH (..., site = 'paris')"
-        )
-    sites = {statistics.site(item) for item in query.inputs}
-    if len(sites) == 1:
-        raise ConfigurationError(
-            f"all streams are at one site, {sites.pop()}: nothing crosses a link; `watersmeet explain`"
-            " without --sites tells how the engine joins them"
-        )
-    known = {name.lower() for name in statistics.streams}
-    missing = [stream.name for stream in query.streams if stream.name.lower() not in known]
-    if missing:
-        raise ConfigurationError(
-            f"no statistics for {', '.join(missing)}, and links are priced by measured rates: run `{command}`"
-            " first, or name a file with --stats"
-        )
+def _option_json(option: SiteOption) -> dict[str, Any]:
+    return {
+        "method": option.method,
+        "detail": option.detail,
+        "bytes_per_s": option.bytes_per_s,
+        "bytes_per_month": option.bytes_per_s * MONTH_S,
+        "links": [
+            {"from": a, "to": b, "bytes_per_s": rate, "bytes_per_month": rate * MONTH_S}
+            for (a, b), rate in option.by_link().items()
+        ],
+    }
 
 
-def _option(method: str, detail: str, plan: PlanNode) -> SiteOption:
-    return SiteOption(method, detail, plan, links(plan))
+def _head(advice: SiteAdvice) -> Iterator[str]:
+    at: dict[str, list[str]] = {}
+    for alias, site in advice.sites.items():
+        at.setdefault(site, []).append(alias)
+    yield "sites     " + "; ".join(f"{site}: {', '.join(aliases)}" for site, aliases in at.items())
+    chosen, baseline = advice.chosen, advice.baseline
+    yield f"advice    {chosen.name}: {_flow(chosen.bytes_per_s)}"
+    if chosen is baseline:
+        yield "          simple shipping is the cheapest there is"
+    else:
+        times = _times(baseline.bytes_per_s, chosen.bytes_per_s)
+        yield f"baseline  {baseline.name}: {_flow(baseline.bytes_per_s)}, {times}"
 
 
-def _simple(model: RateModel) -> Iterator[SiteOption]:
-    """All streams to one site, for each site."""
-    operands = source_operands(model)
-    for site in dict.fromkeys(source.site for source in model.sources):
-        inputs = sorted(operands, key=lambda operand: (operand.site == site, operand.bytes_per_s))
-        yield _option("simple", f"all at {site}", join(model, inputs, site).node)
-
-
-def _distributed(model: RateModel) -> Iterator[SiteOption]:
-    yield _option("distributed", "Algorithm 1", unpartitioned_plan(model))
-    if len(model.sources) <= EXHAUSTIVE_LIMIT:
-        yield _option("distributed", "best plan", unpartitioned_plan(model, "optimal"))
-
-
-def _partitioned(model: RateModel, partitions: int) -> Iterator[SiteOption]:
-    """PMJoin by every partitioning; left out where there is nothing to partition."""
-    for kind in PARTITIONINGS:
-        plan = partitioned_plan(model, partitions, kind)
-        parts = sum(len(node.partitions) for node in operators(plan) if isinstance(node, PMJoin))
-        if parts:
-            yield _option("pmjoin", f"by {kind}, {parts} partitions", plan)
-
-
-def bytes_model(
-    query: Query, statistics: Statistics, methods: tuple[Method, ...] = ALL_METHODS
-) -> SemijoinModel:
-    """The semijoin paper's model where a byte is all that costs."""
-    plain = replace(statistics, network=Network(default=Link(bytes_per_s=1.0)))
-    return semijoin_model(query, plain, costs=ProcessingCosts(0.0, 0.0, 0.0, 0.0), methods=methods)
-
-
-def _semijoins(query: Query, statistics: Statistics) -> Iterator[SiteOption]:
-    orderings: tuple[Ordering, ...] = ("linear", "tree")
-    search: Search = "exhaustive" if len(query.inputs) <= SEMIJOIN_LIMIT else "greedy"
-    everything = bytes_model(query, statistics)
-    for ordering in orderings:
-        plan = optimize_semijoin(everything, ordering=ordering, search=search)
-        used = ", ".join(
-            method.value for method in Method if any(step.method is method for step in plan.steps)
-        )
-        yield SiteOption("semijoin", f"{ordering}, any method ({used})", plan, plan.links())
-    for methods in FAMILIES:
-        plan = optimize_semijoin(bytes_model(query, statistics, methods), search=search)
-        names = " and ".join(method.value for method in methods)
-        yield SiteOption("semijoin", f"linear, {names} only", plan, plan.links())
+def _option_rows(advice: SiteAdvice) -> Iterator[tuple[str, ...]]:
+    for option in advice.options:
+        rate = option.bytes_per_s
+        relative = "" if option is advice.chosen else _times(rate, advice.chosen.bytes_per_s)
+        yield (option.name, f"{number(rate)} bytes/s", f"{size(rate * MONTH_S)} a month", relative)
 
 
 def _plan_lines(plan: SitePlan) -> list[str]:

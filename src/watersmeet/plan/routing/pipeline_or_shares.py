@@ -26,9 +26,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-from watersmeet.plan.routing.shares import Shares, plan_shares
+from watersmeet.plan.routing.shares import Hypercube, plan_shares
 from watersmeet.plan.sites.dhtjoin import optimize_dhtjoin
 from watersmeet.plan.sites.plan_tree import MJoin
 from watersmeet.plan.statistics.rate_model import RateModel, rate_model
@@ -58,14 +58,10 @@ class Delivery:
         }
 
 
-@dataclass(frozen=True)
-class Routing:
-    """One way to route a query through the engine; a pipeline has a tree, a hypercube has shares."""
+class _Priced:
+    """What a routing moves and keeps, all of its deliveries together."""
 
-    strategy: Literal["shares", "pipeline"]
     deliveries: tuple[Delivery, ...]
-    shares: Shares | None = None
-    tree: MJoin | None = None
 
     @property
     def bytes_per_s(self) -> float:
@@ -82,28 +78,51 @@ class Routing:
         return tuple(dict.fromkeys(delivery.stage for delivery in self.deliveries))
 
 
-def price_shares(query: Query, statistics: Statistics, buckets: int) -> Routing:
+@dataclass(frozen=True)
+class PricedShares(_Priced):
+    """A hypercube and what reaches its one stage."""
+
+    strategy: ClassVar = "shares"
+
+    hypercube: Hypercube
+    deliveries: tuple[Delivery, ...]
+
+
+@dataclass(frozen=True)
+class PricedPipeline(_Priced):
+    """A tree of joins and what reaches each of its stages."""
+
+    strategy: ClassVar = "pipeline"
+
+    tree: MJoin
+    deliveries: tuple[Delivery, ...]
+
+
+PricedRouting = PricedShares | PricedPipeline
+
+
+def price_shares(query: Query, statistics: Statistics, buckets: int) -> PricedShares:
     """The hypercube of a query, priced."""
     rates = rate_model(query, statistics)
-    shares = plan_shares(query, statistics, buckets)
+    hypercube = plan_shares(query, statistics, buckets)
     deliveries = tuple(
         Delivery(
             source.alias,
             "join",
-            copies := shares.replication(source.alias),
+            copies := hypercube.replication(source.alias),
             source.rate_per_s * source.tuple_bytes * copies,
             source.window_tuples * source.tuple_bytes * copies,
         )
         for source in rates.sources
     )
-    return Routing("shares", deliveries, shares=shares)
+    return PricedShares(hypercube, deliveries)
 
 
-def price_pipeline(query: Query, statistics: Statistics) -> Routing:
+def price_pipeline(query: Query, statistics: Statistics) -> PricedPipeline:
     """The pipeline of a query that moves the fewest bytes, priced; it takes two inputs or more."""
     rates = rate_model(query, statistics)
     tree = optimize_dhtjoin(query.graph, rates, counted="bytes").root
-    return Routing("pipeline", tuple(_deliveries(tree, rates)), tree=tree)
+    return PricedPipeline(tree, tuple(_deliveries(tree, rates)))
 
 
 def _deliveries(join: MJoin, rates: RateModel) -> Iterator[Delivery]:
@@ -116,7 +135,7 @@ def _deliveries(join: MJoin, rates: RateModel) -> Iterator[Delivery]:
         yield Delivery(child.name, join.site, 1, child.bytes_per_s, kept)
 
 
-def choose_routing(shares: Routing, pipeline: Routing) -> Routing:
+def choose_routing(shares: PricedShares, pipeline: PricedPipeline) -> PricedRouting:
     """The one that moves less, else keeps less, else the single stage."""
     for ours, theirs in (
         (shares.bytes_per_s, pipeline.bytes_per_s),

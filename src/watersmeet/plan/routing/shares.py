@@ -48,8 +48,8 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Shares:
-    """One share per attribute class, with what it costs to route by them."""
+class Hypercube:
+    """A grid of buckets with one share per attribute class, and what it costs to route by it."""
 
     graph: JoinGraph
     shares: tuple[int, ...]
@@ -89,7 +89,7 @@ class Shares:
         return "\n".join(lines)
 
 
-def plan_shares(query: Query, statistics: Statistics, buckets: int) -> Shares:
+def plan_shares(query: Query, statistics: Statistics, buckets: int) -> Hypercube:
     """The shares of a query under statistics, local filters applied."""
     rates = {source.alias: source for source in rate_model(query, statistics).sources}
     values = [
@@ -110,7 +110,7 @@ def choose_shares(
     bytes_per_s: Mapping[str, float],
     buckets: int,
     distinct_values: Sequence[Mapping[str, float]] | None = None,
-) -> Shares:
+) -> Hypercube:
     """The shares that leave the fullest of at most `buckets` buckets with the fewest bytes.
 
     `distinct_values`, for each class by alias where known: an input spreads over no more places of an axis
@@ -143,7 +143,7 @@ def choose_shares(
         grid = _Grid(buckets, weights, member[useful], spread[useful])
         for index, share in zip(useful, grid.search(), strict=True):
             shares[index] = share
-    return Shares(graph, tuple(shares), tuple(rates))
+    return Hypercube(graph, tuple(shares), tuple(rates))
 
 
 def _checked_rates(graph: JoinGraph, bytes_per_s: Mapping[str, float]) -> list[float]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.plan.state_format import STATE_FORMAT, describe_other_format
 from watersmeet.query import NEVER, Column, Pipeline, Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
@@ -23,6 +24,7 @@ from watersmeet.sql import Statements, StreamDeclaration, bind_select, parse_sta
 from watersmeet.sql.syntax.refuse import Source, nearest
 
 RECORD = "dataflow.json"
+OLD_RECORD = "ring.json"  # of versions whose state cannot be read any more
 FORMAT = 2  # raised when a file written by an older version can no longer be read
 
 
@@ -90,7 +92,8 @@ class RegistryRecord:
     def to_json(self) -> str:
         stored = {name: getattr(self, name) for name in (*_PLAIN, *_TYPED)}
         dataflow = None if self.dataflow is None else dataflow_to_json(self.dataflow)
-        return msgspec.json.encode({"format": FORMAT, **stored, "dataflow": dataflow}).decode()
+        formats = {"format": FORMAT, "state_format": STATE_FORMAT}
+        return msgspec.json.encode({**formats, **stored, "dataflow": dataflow}).decode()
 
 
 _PLAIN = {
@@ -120,6 +123,8 @@ def read_record(folder: RegistryFolder) -> RegistryRecord | None:
     """The record of a folder; None if it has none."""
     text = folder.read(RECORD)
     if text is None:
+        if folder.read(OLD_RECORD) is not None:
+            raise ConfigurationError(describe_other_format("ring format 1"))
         return None
     try:
         return _parse(msgspec.json.decode(text))
@@ -160,7 +165,10 @@ def _parse(fields: dict[str, Any]) -> RegistryRecord:
     if fields["format"] != FORMAT:
         raise ValueError("another format")
     types = {**_PLAIN, **_TYPED}
-    return RegistryRecord(
+    record = RegistryRecord(
         **{name: msgspec.convert(fields[name], type_) for name, type_ in types.items()},
         dataflow=None if fields["dataflow"] is None else dataflow_from_json(fields["dataflow"]),
     )
+    if fields["state_format"] != STATE_FORMAT:
+        raise ConfigurationError(describe_other_format(f"state format {fields['state_format']}"))
+    return record

@@ -28,6 +28,8 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
+from watersmeet.plan.routing.shares import Hypercube
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -65,10 +67,14 @@ class Compiler:
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
         query = self.query
-        if self.plan.is_native:
-            counted = F.create_map(F.lit("answers"), F.count(F.lit(1)))
-            return cascade(query, self.sources).observe(OBSERVATION, counted.alias(METRICS))
-        joined = self._join()
+        match self.plan.routing:
+            case Native():
+                counted = F.create_map(F.lit("answers"), F.count(F.lit(1)))
+                return cascade(query, self.sources).observe(OBSERVATION, counted.alias(METRICS))
+            case Pipeline(dataflow) | Rewrite(dataflow):
+                joined = self._pipelined(dataflow, self._payload)
+            case Shares(hypercube):
+                joined = self._join(hypercube)
         if query.aggregate:
             return self._aggregate(joined)
         selected = self._select(joined, keep_life=query.distinct)
@@ -78,15 +84,17 @@ class Compiler:
     def query(self) -> Query:
         return self.plan.query
 
-    def _join(self) -> DataFrame:
+    @property
+    def _payload(self) -> Payload:
+        """The columns of each input that answers carry beside its keys."""
+        payload = ((item.alias, self.query.payload(item.alias)) for item in self.query.inputs)
+        return tuple((alias, columns) for alias, columns in payload if columns)
+
+    def _join(self, hypercube: Hypercube) -> DataFrame:
         """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
-        query = self.query
-        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
-        payload = tuple((alias, columns) for alias, columns in payload if columns)
-        if self.plan.pipeline is not None:
-            return self._pipelined(self.plan.pipeline, payload)
+        query, payload = self.query, self._payload
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        grid = Grid(self.plan.shares.shares)
+        grid = Grid(hypercube.shares)
         limit = self._part.share(grid.buckets) if self._part else None
         bucket = replace(plan_bucket(query, limit), initial_order=orders)
         labels = bucket_labels(self.plan.partitions)[: grid.buckets]

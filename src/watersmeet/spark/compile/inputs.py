@@ -22,10 +22,10 @@ from watersmeet.spark.exchange.gather import CHUNK_BYTES, NOW, NOW_SQL
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.pack import Pack
 from watersmeet.spark.exchange.wire import END_OF_INPUT, NAMED, UNKNOWN, WIRE_SCHEMA
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.files import PATH, FileInput, PackFiles, number_files
 from watersmeet.spark.sources.parquet.late_columns import wide_columns
 from watersmeet.spark.sources.parquet.rows import FileColumn
-from watersmeet.spark.sources.streams import event_microseconds
 from watersmeet.spark.worker.frugal import frugally
 
 READING_BUCKETS = 4  # every bucket reads every file, so this pays while there are few

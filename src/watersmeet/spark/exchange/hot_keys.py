@@ -17,7 +17,7 @@ from watersmeet.kernel import NO_HOT_VALUES, TS, Grid, HotTable, JoinLayout, Sum
 from watersmeet.kernel.columns.hashing import Hashes
 from watersmeet.spark.exchange.routing_files import RoutingFiles
 from watersmeet.spark.exchange.wire import WireRow
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 from watersmeet.spark.worker.task_facts import known_batch, query_id, run_id
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
@@ -66,10 +66,9 @@ def plan_hot_keys(
     """
     classes = tuple(cls for cls, share in enumerate(grid.shares) if share > 1 and may_spread(layout, cls))
     folder = spark.conf.get(FOLDER, "") or (checkpoint and f"{checkpoint}/{IN_CHECKPOINT}")
-    if not classes or not folder or is_remote(folder):
+    path = local_path(folder) if folder else None
+    if not classes or path is None:
         return None
-    if folder.startswith("file:"):
-        folder = "/" + folder.removeprefix("file:").lstrip("/")
     text = (spark.conf.get(SWITCH, "true") or "").lower()
     if text not in ("true", "false"):
         raise ConfigurationError(f"{SWITCH} is {text!r}: write true or false")
@@ -77,7 +76,7 @@ def plan_hot_keys(
     if not rows.isdecimal():
         raise ConfigurationError(f"{MIN_ROWS} is {rows!r}: write a whole number of tuples")
     name = hashlib.blake2b(fingerprint.encode(), digest_size=4).hexdigest()
-    return HotKeys(str(Path(folder).absolute()), name, classes, text == "true", int(rows))
+    return HotKeys(str(path.absolute()), name, classes, text == "true", int(rows))
 
 
 def summary_size(grid: Grid) -> int:

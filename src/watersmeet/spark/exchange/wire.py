@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from watersmeet.kernel import Places
+from watersmeet.kernel import RowPositions
 from watersmeet.query import BEGINNING
 
 WIRE_SCHEMA = StructType(
@@ -25,7 +25,7 @@ WIRE_SCHEMA = StructType(
         StructField("max_ts", LongType(), False),
         StructField("now_us", LongType(), False),
         StructField("late", LongType(), False),
-        StructField("undated", LongType(), False),
+        StructField("null_times", LongType(), False),
         StructField("chunk", BinaryType(), False),
         StructField("places", BinaryType(), False),
         StructField("copies", LongType(), False),
@@ -42,7 +42,7 @@ WIRE_ARROW = pa.schema(
         ("max_ts", pa.int64()),
         ("now_us", pa.int64()),
         ("late", pa.int64()),
-        ("undated", pa.int64()),
+        ("null_times", pa.int64()),
         ("chunk", pa.binary()),
         ("places", pa.binary()),
         ("copies", pa.int64()),
@@ -128,10 +128,10 @@ def decode(blob: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def encode_places(places: Places) -> bytes:
+def encode_places(places: RowPositions) -> bytes:
     return np.concatenate(([places.first], places.ts)).astype(np.int64).tobytes()
 
 
-def decode_places(blob: bytes) -> Places:
+def decode_places(blob: bytes) -> RowPositions:
     numbers = np.frombuffer(blob, np.int64)
-    return Places(int(numbers[0]), numbers[1:])
+    return RowPositions(int(numbers[0]), numbers[1:])

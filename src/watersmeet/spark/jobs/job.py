@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import Shed, StateLimit
@@ -21,20 +18,20 @@ from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
+from watersmeet.spark.jobs.poll import PolledQuery, stop_query
+from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sinks.write_stream import write_stream
+from watersmeet.spark.sources.read_sources import Sources
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST = 1024
-KEEP_EVERY_S = 30  # what the query tells is written to the checkpoint this often, and at the end
+KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
 
-# How many times smaller batches are to be -> the sources, and names of files for those read directly.
-ReadSources = Callable[[int], tuple[Mapping[str, DataFrame], Mapping[str, DataFrame]]]
+ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How to run: every `trigger_us`, or once over what is there, which with `flush` is all there will be."""
 
@@ -49,42 +46,36 @@ class RunOptions:
             raise ConfigurationError("--flush ends the input, so it goes with --available-now")
 
 
-@dataclass
-class Job:
-    """A running query; with `flush` a second, short run lets out what waited for the watermark."""
+@dataclass(kw_only=True)
+class Job(PolledQuery):
+    """A running query; with `flush` a second, short run lets out the answers that wait for the watermark."""
 
     spark: SparkSession
     name: str
     plan: PhysicalPlan
-    sources: Mapping[str, DataFrame]
+    sources: Sources
     sink: Sink | None
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
-    files: Mapping[str, DataFrame] = field(default_factory=dict)
-    progress: Progress | None = None
-    read_sources: ReadSources | None = None  # how to read them with smaller batches
-    _smaller: int = 1  # how many times
+    read_smaller: ReadSmaller | None = None
+    _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
-    _query: StreamingQuery | None = None
-    _reports: BatchReports = field(default_factory=BatchReports)
-    _untold: list[Progress] = field(default_factory=list)
     _ending: bool = False
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
-        control = self.checkpoint.control()
         answers = Compiler(
-            self.spark,
-            self.plan,
-            self.sources,
-            control,
-            self.files,
-            self.options.limit,
-            self.checkpoint.folder,
+            spark=self.spark,
+            plan=self.plan,
+            sources=self.sources.tuples,
+            control=self.checkpoint.control(),
+            files=self.sources.files,
+            limit=self.options.limit,
+            checkpoint=self.checkpoint.folder,
         ).answers()
         self._query = write_stream(
             answers,
@@ -96,19 +87,9 @@ class Job:
             base=self.base,
         )
 
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        """Spark's own reports of the latest batches of the present run."""
-        assert self._query is not None
-        return all_reports(self._query)
-
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
-        assert self._query is not None
-        self._read_reports()
-        fresh, self._untold = self._untold, []
-        if (failure := self._query.exception()) is not None:
-            raise explain_failure(failure)
+        fresh = super().poll()
         if fresh and self.options.limit is not None:
             tell = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
             fresh[-1] = self.progress = replace(fresh[-1], notice=tell(self.options.limit, fresh))
@@ -119,7 +100,7 @@ class Job:
     def _keep_progress(self) -> None:
         if self.progress is not None:
             self._kept_at = time.monotonic()
-            # Nothing depends on it: neither a full disk nor a JVM that has gone is to be told from here.
+            # Nothing depends on it, so neither a full disk nor a JVM that is gone is reported from here.
             with contextlib.suppress(Exception):
                 self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
@@ -127,10 +108,10 @@ class Job:
         """What is missing or over the limit although tuples are shed, said once."""
         newest, said = fresh[-1], ""
         if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
-            waits = "what waits for the watermark under ROWS windows is not shed"
+            waits = "tuples that wait for the watermark under ROWS windows are not shed"
             said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
-        elif newest.total_left_out:
-            many = f"{newest.total_left_out} values of DISTINCT are left out so far"
+        elif newest.totals.left_out:
+            many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
             said = f"{many}: there is no room to remember them, and they would be repeated"
         is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
         return said if is_new else ""
@@ -154,21 +135,21 @@ class Job:
 
     def _shrink_batches(self) -> bool:
         """Resumes with batches half as large, if that can be done; a batch under way is done again."""
-        if self.read_sources is None or self._smaller >= SMALLEST or self._ending:
+        if self.read_smaller is None or self._smaller >= SMALLEST or self._ending:
             return False
         if self._query is None or not self._query.isActive:
             return False
         self._smaller *= 2
         stop_query(self._query)
         self._read_reports()
-        self.sources, self.files = self.read_sources(self._smaller)
+        self.sources = self.read_smaller(self._smaller)
         self.start()
         return True
 
     def is_running(self) -> bool:
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
         assert self._query is not None
-        if self._query.isActive:
+        if super().is_running():
             return True
         if self._query.exception() is not None:
             return False
@@ -183,32 +164,21 @@ class Job:
         return True
 
     def _end_input(self) -> None:
-        """Ends the input by a new row, which makes a batch even where the end has been told before."""
+        """Ends the input by a new row, which makes a batch even if an earlier row has ended it."""
         self._ending = True
         self.checkpoint.end_input()
 
-    def _read_reports(self) -> None:
+    def _parse(self, report: Report) -> Progress:
         streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
         limit = self.options.limit.nbytes if self.options.limit else None
-        for report in self._reports.fresh(self._query) if self._query else ():
-            self.progress = replace(parse_progress(report, streams, self.progress), state_limit=limit)
-            self._untold.append(self.progress)
+        return replace(parse_progress(report, streams, self.progress), state_limit=limit)
 
     def stop(self) -> None:
-        """Ends the query; a batch under way is done again on resume."""
-        stop_query(self._query)
+        """Ends the query, and writes its last progress to the checkpoint."""
+        super().stop()
         if self._query is not None:
             self._keep_progress()
 
 
 def _over(progress: Progress, limit: StateLimit) -> str:
     return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
-
-
-def stop_query(query: StreamingQuery | None) -> None:
-    """Stops a query if it was started; what goes wrong is put in plain words."""
-    if query is not None:
-        try:
-            query.stop()
-        except PySparkException as error:
-            raise explain_failure(error) from None

@@ -1,46 +1,41 @@
-"""A ring as it runs: one streaming query for all of its queries, started, followed, stopped, resumed."""
+"""A shared dataflow as it runs: one streaming query for many queries, started, followed, stopped, resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.query import Pipeline, Query, Sink
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.jobs.job import RunOptions, stop_query
-from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
-from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder, column_types
-from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint, dataflow_inputs
-from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.multiquery.answer_stream import stream_answers
+from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
-from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import CONSOLE, spark_interval
+from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
+from watersmeet.spark.sources.read_sources import Sources
 
-TAILED = 10_000  # answers of a batch, at most, for who looks on
+TAILED = 10_000  # answers of a batch, at most, that readers of tails get
 
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
 
 
 @dataclass(kw_only=True)
-class SharedJob:
-    """A running ring. `folder` holds its checkpoint; `queries` are those of `ring`, by number.
+class SharedJob(PolledQuery):
+    """A running dataflow. `folder` holds its checkpoint; `queries` are those of the dataflow, by number.
 
-    `tailed` names the queries whose answers `on_answers` is to be given as well, as JSON texts.
+    `tailed` names the queries whose answers are to go to `on_answers` as well, as JSON texts.
     """
 
     spark: SparkSession
     dataflow: SharedDataflow
     queries: Mapping[int, Query]
     pipeline: Pipeline
-    sources: Mapping[str, DataFrame]
-    files: Mapping[str, DataFrame]
+    sources: Sources
     folder: str
     base: Path
     dataflow_id: str
@@ -48,30 +43,23 @@ class SharedJob:
     options: RunOptions = field(default_factory=RunOptions)
     on_answers: OnAnswers | None = None
     tailed: Callable[[], Iterable[str]] = tuple
-    name: str = "ring"
-    progress: Progress | None = None
-    _query: StreamingQuery | None = None
-    _reports: BatchReports = field(default_factory=BatchReports)
+    name: str = "shared dataflow"
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
-        streams = self.pipeline.streams
-        ship = ship_dataflow(self.spark, self.dataflow)
-        inputs = dataflow_inputs(self.dataflow, streams, self.sources, self.files)
-        fingerprint = dataflow_fingerprint(self.dataflow, streams, self.partitions)
-        compiler = DataflowCompiler(
-            dataflow=self.dataflow,
-            ship=ship,
-            inputs=inputs,
-            partitions=self.partitions,
-            fingerprint=fingerprint,
-        )
-        answers = AnswerDecoder(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
+        answers = stream_answers(
+            self.spark,
+            self.dataflow,
+            queries=self.queries,
+            streams=self.pipeline.streams,
+            sources=self.sources,
+            partitions=self.partitions,
+        )
         fill = _Fill(
-            answers=answers,
+            answers=answers.decoder,
             sinks=sinks,
             base=self.base,
             dataflow_id=self.dataflow_id,
@@ -79,8 +67,7 @@ class SharedJob:
             tailed=self.tailed,
         )
         writer = (
-            compiler.answers()
-            .writeStream.foreachBatch(fill)
+            answers.blobs.writeStream.foreachBatch(fill)
             .option("checkpointLocation", f"{self.folder}/spark")
             .queryName(self.name)
             .outputMode("append")
@@ -102,31 +89,6 @@ class SharedJob:
             assert sink is not None
             found.append((sink, frozenset(members)))
         return found
-
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        """Spark's own reports of the latest batches of the present run."""
-        assert self._query is not None
-        return all_reports(self._query)
-
-    def poll(self) -> list[Progress]:
-        """The batches finished since the last call; raises what made the ring fail, in plain words."""
-        assert self._query is not None
-        fresh = []
-        for report in self._reports.fresh(self._query):
-            self.progress = parse_progress(report, None, self.progress)
-            fresh.append(self.progress)
-        if (failure := self._query.exception()) is not None:
-            raise explain_failure(failure)
-        return fresh
-
-    def is_running(self) -> bool:
-        assert self._query is not None
-        return bool(self._query.isActive)
-
-    def stop(self) -> None:
-        """Ends the streaming query; a batch under way is done again on resume."""
-        stop_query(self._query)
 
 
 @dataclass(frozen=True, kw_only=True)

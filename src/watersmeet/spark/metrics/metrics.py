@@ -42,7 +42,7 @@ WATERMARK_US = "watermark_us"
 
 def metric_names(layout: JoinLayout, streams: tuple[str, ...]) -> tuple[str, ...]:
     """Every metric column of a join's output, in order."""
-    kinds = ("input", "late", "undated", "shed", "kept", "bytes_kept")  # none is the start of another
+    kinds = ("input", "late", "null_times", "shed", "kept", "bytes_kept")  # none is the start of another
     per_input = [f"{kind}_{item.alias}" for item in layout.inputs for kind in kinds]
     per_stream = [f"max_ts_{stream}" for stream in dict.fromkeys(streams)]
     return (*SUMMED, *per_input, BUSIEST, BUSIEST_WORK, HOT_VALUES, WATERMARK_US, *per_stream)
@@ -109,7 +109,7 @@ class StageMetrics:
                 self.values[f"input_{alias}"] = sum(row.rows - row.copies for row in own)
                 late = bucket.counts.late.get(alias, 0) - late_copies.get(index, 0)
                 self.values[f"late_{alias}"] = late + sum(row.late for row in own)
-                self.values[f"undated_{alias}"] = sum(row.null_times for row in own)
+                self.values[f"null_times_{alias}"] = sum(row.null_times for row in own)
             name = f"max_ts_{self.streams[index]}"
             self.values[name] = max(self.values[name], *(row.max_ts for row in own), UNKNOWN)
 

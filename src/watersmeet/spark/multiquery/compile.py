@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import KEEP, TS, LatenessPolicy
+from watersmeet.plan.state_format import identify_dataflow
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
@@ -28,11 +29,9 @@ from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_col
 from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
 from watersmeet.spark.multiquery.wire import ANSWERS, SHARED_SCHEMA
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.files import FileInput, PackFiles, number_files
 from watersmeet.spark.sources.parquet.rows import FileColumn
-from watersmeet.spark.sources.streams import event_microseconds
-
-DATAFLOW_FORMAT = 1  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,13 +163,5 @@ class DataflowCompiler:
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:
-    """What the state depends on, whatever the queries are, as lines that a person can compare."""
-    lines = [
-        f"shared dataflow format {DATAFLOW_FORMAT}",
-        f"shuffle partitions {partitions}",
-        f"levels {dataflow.levels}",
-    ]
-    for stream in streams:
-        columns = ", ".join(column.pretty() for column in stream.columns)
-        lines.append(f"stream {stream.name}: {columns}; event time {stream.event_time}")
-    return "\n".join(lines)
+    """What the state of a shared dataflow depends on, whatever its queries."""
+    return identify_dataflow(dataflow.levels, streams, partitions).fingerprint

@@ -18,6 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail
+from watersmeet.spark.multiquery.answer_stream import AnswerStream
 from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder, UnpackReady, UnpackTuples, json_text
 from watersmeet.spark.multiquery.sinks import NAME
 from watersmeet.spark.multiquery.stage import template_names
@@ -25,8 +26,9 @@ from watersmeet.spark.multiquery.stage import template_names
 _NAME, _TIME, _ANSWER = "__wm_query", "__wm_time", "__wm_answer"
 
 
-def answer_frame(blobs: DataFrame, answers: AnswerDecoder) -> DataFrame:
-    """All answers: query, answer_time, answer."""
+def answer_frame(stream: AnswerStream) -> DataFrame:
+    """All answers of a stream: query, answer_time, answer."""
+    answers = stream.decoder
     everyone = frozenset(answers.queries)
     ready, evaluated = [], []
     for template in template_names(answers.dataflow):
@@ -48,7 +50,7 @@ def answer_frame(blobs: DataFrame, answers: AnswerDecoder) -> DataFrame:
         StructField(_ANSWER, StringType()),
         *(StructField(_column(number), _opened(schema)) for number, (_, (_, schema)) in enumerate(parts)),
     ]
-    rows = blobs.select("source", "chunk").mapInArrow(unpack, StructType(fields))
+    rows = stream.blobs.select("source", "chunk").mapInArrow(unpack, StructType(fields))
     for number, (_, alike) in enumerate(evaluated):
         rows = _evaluated(rows, _column(number), answers, alike)
     rows = rows.where(F.col(_ANSWER).isNotNull())

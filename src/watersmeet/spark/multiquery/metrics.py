@@ -36,7 +36,7 @@ SUMMED = (
 def dataflow_metric_names(names: Mapping[str, str], dataflow: SharedDataflow) -> tuple[str, ...]:
     """Every metric of a ring, in order."""
     levels = dataflow.levels
-    per_input = [f"{kind}_{name}" for name in names for kind in ("input", "late", "undated")]
+    per_input = [f"{kind}_{name}" for name in names for kind in ("input", "late", "null_times")]
     per_level = [f"{kind}_level_{n}" for n in range(1, levels + 1) for kind in ("state_rows", "combinations")]
     times = [f"max_ts_{stream}" for stream in dict.fromkeys(names.values())]
     went = dict.fromkeys(way_names(dataflow).values())
@@ -87,7 +87,7 @@ class SharedMetrics:
                 name = row.source.removeprefix(MARK)
                 self._values[f"input_{name}"] += row.rows
                 self._values["sent_by_all"] += row.rows * attributes[name]
-                self._values[f"undated_{name}"] += row.null_times
+                self._values[f"null_times_{name}"] += row.null_times
                 newest = f"max_ts_{self._names[name]}"
                 self._values[newest] = max(self._values[newest], row.max_ts, UNKNOWN)
         inputs = {stream: name for name, stream in reversed(list(self._names.items()))}

@@ -30,7 +30,7 @@ SHARED_SCHEMA = StructType(
         StructField("rows", LongType(), False),
         StructField("max_ts", LongType(), False),
         StructField("now_us", LongType(), False),
-        StructField("undated", LongType(), False),
+        StructField("null_times", LongType(), False),
         StructField("chunk", BinaryType(), False),
         StructField("metrics", StringType()),
     ]
@@ -43,7 +43,7 @@ SHARED_ARROW = pa.schema(
         ("rows", pa.int64()),
         ("max_ts", pa.int64()),
         ("now_us", pa.int64()),
-        ("undated", pa.int64()),
+        ("null_times", pa.int64()),
         ("chunk", pa.binary()),
         ("metrics", pa.string()),
     ]

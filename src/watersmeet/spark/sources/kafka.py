@@ -22,7 +22,9 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.metrics.progress import MALFORMED_OBSERVATION
+from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.kafka_options import KafkaOptions, source_options
+from watersmeet.spark.sources.source_format import Opening
 
 REASON = "watersmeet_reason"
 RAW = "watersmeet_raw"
@@ -42,6 +44,20 @@ OWN = {
     "kafka_timestamp": ("timestamp", ("timestamp",)),
     "kafka_headers": ("headers", (_HEADERS, _HEADER_MAP)),
 }
+
+
+class KafkaFormat:
+    """Kafka as a source of tuples; malformed messages are counted and left out."""
+
+    rows_option = "maxOffsetsPerTrigger"
+
+    def infer_columns(self, opening: Opening) -> tuple[Column, ...]:
+        raise ConfigurationError(f"{opening.what}: declare the columns of its Kafka messages")
+
+    def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
+        read = read_messages if streaming else read_all_messages
+        with refusals_named(opening.what, opening.source):
+            return well_formed(read(opening.spark, opening.stream, opening.base), opening.stream)
 
 
 def read_messages(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:

@@ -23,8 +23,8 @@ from watersmeet.kernel import (
     JoinBucket,
     NumberingBucket,
     PersistedChunk,
-    Places,
     Punctuation,
+    RowPositions,
     route,
 )
 from watersmeet.spark.exchange.hot_keys import HotKeys, batch_id, check_tables, late_copies, table_of
@@ -340,7 +340,7 @@ def read_batch(
     return new, Punctuation(max_ts, max(times, default=None), is_end)
 
 
-def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, Places]:
+def read_places(plan: StagePlan, rows: list[WireRow]) -> dict[str, RowPositions]:
     """The places a rank stage has just given."""
     aliases = [item.alias for item in plan.bucket.layout.inputs]
     return {aliases[row.input]: decode_places(row.places) for row in rows if row.places}

@@ -13,7 +13,6 @@ last few tokens tell whether what it has cached is at least an ancestor of it.
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
 from watersmeet.kernel.columns.narrow import narrowed, widened
+from watersmeet.plan.state_format import describe_change
 from watersmeet.spark.exchange.wire import decode, encode
 
 PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read
@@ -158,13 +158,3 @@ def _dump(head: Head) -> bytes:
         "snapshot": head.snapshot,
     }
     return json.dumps(record).encode()
-
-
-def describe_change(old: str, new: str) -> str:
-    """What differs between two plans' fingerprints, for a person."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "checkpoint", "query", lineterm="", n=0)
-    shown = "\n".join(f"  {line}" for line in lines if not line.startswith("@@"))
-    return (
-        "the checkpoint was written by a different query; its state does not fit this one:\n"
-        f"{shown}\n  Give the changed query a new checkpoint directory, or restore the old query."
-    )

@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 
 
 def write_whole(path: Path, text: str, draft: Path) -> None:
@@ -73,11 +73,7 @@ class Folder:
 
     @property
     def _local(self) -> Path | None:
-        if is_remote(self.path):
-            return None
-        if self.path.startswith("file:"):
-            return Path("/" + self.path.removeprefix("file:").lstrip("/"))
-        return Path(self.path)
+        return local_path(self.path)
 
     def _remote(self, act: Any, name: str) -> Any:
         path = self._jvm.Path(f"{self.path}/{name}")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from watersmeet.query import Column, JoinGraph, Pipeline, Query, Sink, Stream
-from watersmeet.sql.binding.answers import bind_outputs
 from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
 from watersmeet.sql.binding.grouping import bind_aggregate
+from watersmeet.sql.binding.outputs import bind_outputs
 from watersmeet.sql.binding.tables import bind_tables
 from watersmeet.sql.syntax.declare import (
     StreamDeclaration,
@@ -20,7 +20,7 @@ from watersmeet.sql.syntax.declare import (
 )
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream
 from watersmeet.sql.syntax.parse import Select, parse_statement_list
-from watersmeet.sql.syntax.refuse import Source, place_of, suggest
+from watersmeet.sql.syntax.refuse import Source, span_of, suggest
 from watersmeet.sql.syntax.unsupported import refuse_unsupported
 
 Infer = Callable[[Stream], Sequence[Column]]
@@ -46,8 +46,8 @@ def parse_statements(text: str, file: str = "") -> Statements:
     statements = parse_statement_list(source)
     streams = [item for item in statements if isinstance(item, CreateStream)]
     sinks = [item for item in statements if isinstance(item, CreateSink)]
-    refuse_duplicates(source, ((item.this.name, place_of(item.this)) for item in streams), "stream")
-    refuse_duplicates(source, ((item.this.name, place_of(item.this)) for item in sinks), "sink")
+    refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in streams), "stream")
+    refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in sinks), "sink")
     declared = Statements(
         source,
         tuple(declare_stream(source, item) for item in streams),
@@ -79,10 +79,10 @@ def bind_query(text: str, streams: Iterable[Stream]) -> Query:
     statements = parse_statement_list(source)
     first, *more = statements
     if not isinstance(first, Select) or first.sink is not None:
-        at = first.place if isinstance(first, Select) else place_of(first)
+        at = first.span if isinstance(first, Select) else span_of(first)
         raise source.refuse("only a SELECT can stand here", at, "Declare streams and sinks elsewhere.")
     if more:
-        at = more[0].place if isinstance(more[0], Select) else place_of(more[0])
+        at = more[0].span if isinstance(more[0], Select) else span_of(more[0])
         raise source.refuse("one SELECT at a time", at, "Bind each statement by itself.")
     return bind_select(first, {stream.name: stream for stream in streams})
 
@@ -92,14 +92,14 @@ def bind_select(select: Select, catalog: Mapping[str, Stream], sinks: Iterable[S
     try:
         return _bind(select, {name.lower(): stream for name, stream in catalog.items()}, tuple(sinks))
     except RecursionError:
-        raise select.source.refuse("this statement is nested too deeply", select.place) from None
+        raise select.source.refuse("this statement is nested too deeply", select.span) from None
 
 
 def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]) -> Query:
     source = select.source
     sink = _find_sink(select, sinks)
-    tree = refuse_unsupported(source, select.tree, select.place)
-    tables = bind_tables(source, tree, select.place, catalog)
+    tree = refuse_unsupported(source, select.tree, select.span)
+    tables = bind_tables(source, tree, select.span, catalog)
     scope = tables.scope
     where = tree.args.get("where")
     conditions = sort_conditions(
@@ -122,7 +122,7 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
         distinct=distinct is not None,
         aggregate=bind_aggregate(select, scope, outputs, drafts),
         sink=sink.name if sink else None,
-        text=source.slice(select.place),
+        text=source.slice(select.span),
     )
 
 

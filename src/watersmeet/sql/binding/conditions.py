@@ -21,13 +21,13 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import Attribute, AttributeClass, Expr, column_expr
 from watersmeet.sql.binding.aggregates import find_aggregates
 from watersmeet.sql.binding.expressions import bind_condition, equate, operand, same_text
 from watersmeet.sql.binding.scope import Scope
 from watersmeet.sql.binding.tables import Using
-from watersmeet.sql.syntax.refuse import place_of
+from watersmeet.sql.syntax.refuse import span_of
 from watersmeet.sql.syntax.types import comparison_type, is_exact_cast
 
 Key = tuple[str, str]  # an attribute: its input, its text
@@ -40,7 +40,7 @@ class Equality:
     left: Attribute
     right: Attribute
     type: str | None
-    place: Place
+    span: Span
 
     @property
     def keys(self) -> tuple[Key, Key]:
@@ -61,7 +61,7 @@ class Conditions:
 
 
 def sort_conditions(scope: Scope, conditions: Iterable[exp.Expr], using: Iterable[Using]) -> Conditions:
-    """Every condition of a query in its place; refuses equalities of types that cannot be compared."""
+    """The conditions of a query by what they do; refuses equalities of types that cannot be compared."""
     sorted_ = Conditions()
     equalities = [_using_equality(scope, item) for item in using]
     for conjunct in (part for tree in conditions for part in split_conjunction(tree)):
@@ -74,9 +74,9 @@ def sort_conditions(scope: Scope, conditions: Iterable[exp.Expr], using: Iterabl
         sides = _chain(conjunct)
         if not sides:
             _refuse_inner_chain(scope, conjunct)
-            _place_condition(sorted_, bind_condition(conjunct, scope), conjunct)
+            _sort_condition(sorted_, bind_condition(conjunct, scope), conjunct)
         for left, right in pairwise(sides):
-            _place_equality(scope, sorted_, equalities, left, right)
+            _sort_equality(scope, sorted_, equalities, left, right)
     _build_classes(scope, sorted_, equalities)
     return sorted_
 
@@ -109,7 +109,7 @@ def _refuse_inner_chain(scope: Scope, conjunct: exp.Expr) -> None:
             )
 
 
-def _place_equality(
+def _sort_equality(
     scope: Scope, sorted_: Conditions, equalities: list[Equality], left: exp.Expr, right: exp.Expr
 ) -> None:
     left_parts, right_parts = left.unnest(), right.unnest()
@@ -117,7 +117,7 @@ def _place_equality(
         pairs = list(zip(left_parts.expressions, right_parts.expressions, strict=False))
         if len(left_parts.expressions) == len(right_parts.expressions):
             for pair in pairs:
-                _place_equality(scope, sorted_, equalities, *pair)
+                _sort_equality(scope, sorted_, equalities, *pair)
             return
     for side in (left, right):
         _refuse_inner_chain(scope, side)
@@ -126,7 +126,7 @@ def _place_equality(
         equalities.append(equality)
         return
     assert left.parent is not None
-    _place_condition(sorted_, equate(operand(left, scope), operand(right, scope)), left.parent)
+    _sort_condition(sorted_, equate(operand(left, scope), operand(right, scope)), left.parent)
 
 
 def _equality(scope: Scope, left: exp.Expr, right: exp.Expr) -> Equality | None:
@@ -136,9 +136,9 @@ def _equality(scope: Scope, left: exp.Expr, right: exp.Expr) -> Equality | None:
         return None
     if sides[0].aliases == sides[1].aliases:
         return None
-    place = Place(place_of(left).start, place_of(right).end)
+    span = Span(span_of(left).start, span_of(right).end)
     return _checked(
-        scope, Attribute(sides[0].aliases[0], sides[0]), Attribute(sides[1].aliases[0], sides[1]), place
+        scope, Attribute(sides[0].aliases[0], sides[0]), Attribute(sides[1].aliases[0], sides[1]), span
     )
 
 
@@ -149,21 +149,21 @@ def _using_equality(scope: Scope, using: Using) -> Equality:
         column = item.stream.column(using.name.name) if item else None
         assert column is not None
         attributes.append(Attribute(alias, column_expr(alias, column.name, column.type)))
-    return _checked(scope, attributes[0], attributes[1], place_of(using.name))
+    return _checked(scope, attributes[0], attributes[1], span_of(using.name))
 
 
-def _checked(scope: Scope, left: Attribute, right: Attribute, place: Place) -> Equality:
+def _checked(scope: Scope, left: Attribute, right: Attribute, span: Span) -> Equality:
     left_type, right_type = left.expr.type, right.expr.type
     if left_type is None or right_type is None:
-        return Equality(left, right, None, place)
+        return Equality(left, right, None, span)
     compared = comparison_type(left_type, right_type)
     if compared is None:
         raise scope.source.refuse(
             f"{left.pretty()} is {left_type} and {right.pretty()} is {right_type}: they cannot be compared",
-            place,
+            span,
             _cast_advice(left.expr, right.expr),
         )
-    return Equality(left, right, compared, place)
+    return Equality(left, right, compared, span)
 
 
 def _cast_advice(left: Expr, right: Expr) -> str:
@@ -178,7 +178,7 @@ def _cast_advice(left: Expr, right: Expr) -> str:
     return "Join on attributes of one type, or CAST one side."
 
 
-def _place_condition(sorted_: Conditions, expr: Expr, tree: exp.Expr) -> None:
+def _sort_condition(sorted_: Conditions, expr: Expr, tree: exp.Expr) -> None:
     if len(expr.aliases) == 1 and not expr.uses_answer_time:
         sorted_.filters.setdefault(expr.aliases[0], []).append(expr)
     else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from watersmeet.errors import Place, SqlError
+from watersmeet.errors import Span, SqlError
 from watersmeet.query import JoinGraph
 from watersmeet.sql.binding.conditions import Conditions
 from watersmeet.sql.binding.expressions import find_references
 from watersmeet.sql.binding.scope import Scope
 from watersmeet.sql.syntax.parse import Select
-from watersmeet.sql.syntax.refuse import place_of
+from watersmeet.sql.syntax.refuse import span_of
 from watersmeet.sql.syntax.types import comparison_type
 
 
@@ -43,7 +43,7 @@ def refuse_disconnected(select: Select, scope: Scope, graph: JoinGraph, conditio
         )
     return select.source.refuse(
         f"nothing joins {names}",
-        _place_of_input(select, scope, parts[1][0]),
+        _span_of_input(select, scope, parts[1][0]),
         f"Add an equality such as {example}.",
     )
 
@@ -55,12 +55,12 @@ def _has_equality(tree: exp.Expr, scope: Scope) -> bool:
     )
 
 
-def _place_of_input(select: Select, scope: Scope, alias: str) -> Place:
+def _span_of_input(select: Select, scope: Scope, alias: str) -> Span:
     position = [item.alias for item in scope.inputs].index(alias)
     tables = list(select.tree.args["from_"].find_all(exp.Table))
     tables += [table for join in select.tree.args.get("joins") or [] for table in join.find_all(exp.Table)]
-    tables.sort(key=lambda table: place_of(table).start)
-    return place_of(tables[position])
+    tables.sort(key=lambda table: span_of(table).start)
+    return span_of(tables[position])
 
 
 def _example(scope: Scope, left: tuple[str, ...], right: tuple[str, ...]) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 from sqlglot import TokenType, exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import Expr
 from watersmeet.query.expression import quote_name
 from watersmeet.sql.binding.infer import infer_type
 from watersmeet.sql.binding.scope import Reference, Scope
 from watersmeet.sql.syntax.parse import tokenize
-from watersmeet.sql.syntax.refuse import Source, place_of
+from watersmeet.sql.syntax.refuse import Source, span_of
 
 _SPACED = (TokenType.EQ, TokenType.NEQ, TokenType.LTE, TokenType.GTE, TokenType.NULLSAFE_EQ)
 _TIGHT_AFTER = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.DOT)
@@ -32,7 +32,7 @@ def bind_expr(node: exp.Expr, scope: Scope) -> Expr:
     found = find_references(node, scope)
     references = [reference for _, reference in found]
     return Expr(
-        rewrite(scope.source, place_of(node), [(ref.place, ref.text) for ref in references]),
+        rewrite(scope.source, span_of(node), [(ref.span, ref.text) for ref in references]),
         tuple(dict.fromkeys(column for reference in references for column in reference.columns)),
         infer_type(node, {id(column): reference.type for column, reference in found}),
         any(reference.uses_answer_time for reference in references),
@@ -42,7 +42,7 @@ def bind_expr(node: exp.Expr, scope: Scope) -> Expr:
 def find_references(node: exp.Expr, scope: Scope) -> list[tuple[exp.Column, Reference]]:
     """Every column a node names, in the order of the text."""
     columns = [column for column in node.find_all(exp.Column) if not is_unit(column)]
-    columns.sort(key=lambda column: place_of(column).start)
+    columns.sort(key=lambda column: span_of(column).start)
     return [(column, scope.resolve(column)) for column in columns]
 
 
@@ -85,20 +85,20 @@ def same_text(expr: Expr) -> str:
 def title(node: exp.Expr, scope: Scope) -> str:
     """The text of a node with its columns unqualified: the name of an answer that was given none."""
     bare = [
-        (reference.place, quote_name(reference.columns[0].column) if reference.columns else reference.text)
+        (reference.span, quote_name(reference.columns[0].column) if reference.columns else reference.text)
         for _, reference in find_references(node, scope)
     ]
-    return rewrite(scope.source, place_of(node), bare)
+    return rewrite(scope.source, span_of(node), bare)
 
 
-def rewrite(source: Source, place: Place, replacements: Iterable[tuple[Place, str]]) -> str:
-    """The text at a place with some pieces replaced, comments dropped and spacing evened out."""
+def rewrite(source: Source, span: Span, replacements: Iterable[tuple[Span, str]]) -> str:
+    """The text of a span with some pieces replaced, comments dropped and spacing evened out."""
     replaced = sorted(replacements, key=lambda item: item[0].start)
     written: list[str] = []
-    end = place.start
+    end = span.start
     previous: TokenType | None = None
-    for token in tokenize(Source(source.slice(place))):
-        start = place.start + token.start
+    for token in tokenize(Source(source.slice(span))):
+        start = span.start + token.start
         if start < end:
             continue  # inside a replaced piece, or a later token of one number such as 10L
         while replaced and replaced[0][0].start < start:
@@ -106,7 +106,7 @@ def rewrite(source: Source, place: Place, replacements: Iterable[tuple[Place, st
         here = replaced[0] if replaced and replaced[0][0].start == start else None
         if previous is not None and _is_spaced(previous, token.token_type, gap=start > end):
             written.append(" ")
-        end = here[0].end if here else place.start + token.end + 1
+        end = here[0].end if here else span.start + token.end + 1
         written.append(here[1] if here else source.text[start:end])
         previous = TokenType.VAR if here else token.token_type
     return "".join(written)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import Aggregate, Expr, Output
 from watersmeet.sql.binding.aggregates import find_aggregates, is_aggregate
-from watersmeet.sql.binding.answers import Draft
 from watersmeet.sql.binding.expressions import bind_expr, is_unit, same_text
+from watersmeet.sql.binding.outputs import Draft
 from watersmeet.sql.binding.scope import Scope
 from watersmeet.sql.syntax.parse import Select, find_word
-from watersmeet.sql.syntax.refuse import place_of
+from watersmeet.sql.syntax.refuse import span_of
 from watersmeet.sql.syntax.windows import read_emit
 
 SHORTEST_TICK_US = 1_000
@@ -36,7 +36,7 @@ def bind_aggregate(
     if tree.args.get("distinct"):
         raise scope.source.refuse(
             "DISTINCT and aggregates do not go together",
-            find_word(scope.source, select.place, "DISTINCT"),
+            find_word(scope.source, select.span, "DISTINCT"),
             "Groups differ already. Leave DISTINCT out.",
         )
     keys = _bind_keys(scope, group, outputs, drafts)
@@ -141,17 +141,17 @@ def _tick_us(select: Select, scope: Scope) -> int:
     if not any(window.is_bounded for window in windows):
         raise scope.source.refuse(
             "an aggregate needs a bounded window",
-            place_of(select.tree.args["from_"]),
+            span_of(select.tree.args["from_"]),
             "With no window bounded no answer ever ends. Write one: s [RANGE 10 MINUTES].",
         )
     if select.emit is not None:
         return read_emit(scope.source, select.emit)
     durations = [window.duration_us for window in windows if window.duration_us is not None]
     if not durations:
-        start = select.place.end
+        start = select.span.end
         raise scope.source.refuse(
             "an aggregate over ROWS windows must say when to answer",
-            Place(start, start + 1),
+            Span(start, start + 1),
             "Add EMIT EVERY 10 SECONDS.",
         )
     return max(SHORTEST_TICK_US, min(durations) // TICKS_PER_WINDOW)

@@ -52,7 +52,7 @@ def infer_type(node: exp.Expr, columns: Types) -> str | None:
 
 
 def _annotate(node: exp.Expr, columns: Types) -> str | None:
-    """What sqlglot infers, told the types of columns and functions."""
+    """What sqlglot infers from the types of columns and functions."""
     typed = node.copy()
     for original, copied in zip(node.walk(), typed.walk(), strict=True):
         if isinstance(original, exp.Column | exp.Anonymous | exp.Cast):

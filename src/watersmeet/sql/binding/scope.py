@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from watersmeet.errors import Place, SqlError
+from watersmeet.errors import Span, SqlError
 from watersmeet.query import ANSWER_TIME, Column, ColumnRef, Expr, Input
 from watersmeet.query.expression import quote_ref
-from watersmeet.sql.syntax.refuse import Source, nearest, place_of, suggest
+from watersmeet.sql.syntax.refuse import Source, nearest, span_of, suggest
 from watersmeet.sql.syntax.types import read_type, spell_type
 
 
@@ -18,7 +18,7 @@ from watersmeet.sql.syntax.types import read_type, spell_type
 class Reference:
     """A name in the text and what it stands for: `text` is what Spark reads in its place."""
 
-    place: Place
+    span: Span
     text: str
     columns: tuple[ColumnRef, ...]
     type: str | None
@@ -49,7 +49,7 @@ class Scope:
                 "a star cannot stand inside an expression", node, "Name a column, or write COUNT(*)."
             )
         if len(parts) == 1 and parts[0].name.lower() == ANSWER_TIME:
-            return Reference(place_of(node), ANSWER_TIME, (), "timestamp", uses_answer_time=True)
+            return Reference(span_of(node), ANSWER_TIME, (), "timestamp", uses_answer_time=True)
         qualifier = self.input(parts[0].name) if len(parts) > 1 else None
         if qualifier is not None:
             column = qualifier.stream.column(parts[1].name)
@@ -62,7 +62,7 @@ class Scope:
         if len(parts) == 1 and parts[0].name.lower() in self.outputs:
             expr = self.outputs[parts[0].name.lower()]
             text = expr.sql if expr.is_column else f"({expr.sql})"
-            return Reference(place_of(node), text, expr.columns, expr.type, expr.uses_answer_time)
+            return Reference(span_of(node), text, expr.columns, expr.type, expr.uses_answer_time)
         raise self._unknown_alias(parts[0]) if len(parts) > 1 else self._unknown_column(parts[0], None)
 
     def is_column(self, node: exp.Expr) -> bool:
@@ -88,8 +88,8 @@ class Scope:
         self, written: list[exp.Expr], alias: str, column: Column, fields: list[exp.Expr]
     ) -> Reference:
         ref = ColumnRef(alias, column.name)
-        place = Place(place_of(written[0]).start, place_of(written[-1]).end)
-        return Reference(place, quote_ref(ref), (ref,), self._field_type(column.type, fields))
+        span = Span(span_of(written[0]).start, span_of(written[-1]).end)
+        return Reference(span, quote_ref(ref), (ref,), self._field_type(column.type, fields))
 
     def _field_type(self, name: str | None, fields: list[exp.Expr]) -> str | None:
         for part in fields:

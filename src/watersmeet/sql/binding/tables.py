@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import MAX_INPUTS, UNBOUNDED, Input, Stream, Window
 from watersmeet.sql.binding.scope import Scope
 from watersmeet.sql.syntax.dialect import WINDOWS
-from watersmeet.sql.syntax.refuse import Source, place_of, suggest
+from watersmeet.sql.syntax.refuse import Source, span_of, suggest
 from watersmeet.sql.syntax.windows import read_window
 
 _INNER = ("", "INNER", "CROSS")
@@ -35,12 +35,12 @@ class Tables:
     using: tuple[Using, ...]
 
 
-def bind_tables(source: Source, tree: exp.Select, place: Place, catalog: Mapping[str, Stream]) -> Tables:
+def bind_tables(source: Source, tree: exp.Select, span: Span, catalog: Mapping[str, Stream]) -> Tables:
     """The inputs of a SELECT, found in a catalog keyed by lower-case names."""
     from_clause = tree.args.get("from_")
     if from_clause is None:
         raise source.refuse(
-            "this SELECT reads no stream", place, "Write SELECT ... FROM stream [RANGE 10 MINUTES]."
+            "this SELECT reads no stream", span, "Write SELECT ... FROM stream [RANGE 10 MINUTES]."
         )
     inputs: list[Input] = []
     conditions: list[exp.Expr] = []
@@ -97,11 +97,11 @@ def _refuse_join(source: Source, join: exp.Join | None) -> None:
         )
 
 
-def _head(source: Source, join: exp.Join) -> Place:
+def _head(source: Source, join: exp.Join) -> Span:
     """The words of a join up to JOIN itself."""
-    place = place_of(join)
-    end = source.text.upper().find("JOIN", place.start, place.end)
-    return Place(place.start, end + len("JOIN")) if end >= 0 else place
+    span = span_of(join)
+    end = source.text.upper().find("JOIN", span.start, span.end)
+    return Span(span.start, end + len("JOIN")) if end >= 0 else span
 
 
 def _add_input(source: Source, inputs: list[Input], table: exp.Expr, catalog: Mapping[str, Stream]) -> None:
@@ -126,7 +126,7 @@ def _add_input(source: Source, inputs: list[Input], table: exp.Expr, catalog: Ma
 
 def _find_stream(source: Source, table: exp.Expr, catalog: Mapping[str, Stream]) -> Stream:
     if isinstance(table, exp.Query | exp.Subquery):
-        windowed = bool(_window_places(table))
+        windowed = bool(_window_spans(table))
         problem = "a window cannot stand on a subquery" if windowed else "a subquery is not supported"
         reason = "It has no event time. " if windowed else ""
         raise source.refuse(problem, table, f"{reason}Join the streams themselves in FROM.")
@@ -163,20 +163,20 @@ def _find_stream(source: Source, table: exp.Expr, catalog: Mapping[str, Stream])
     return stream
 
 
-def _window_places(table: exp.Expr) -> list[Place]:
+def _window_spans(table: exp.Expr) -> list[Span]:
     alias = table.args.get("alias")
     spans = [
         *(table.meta_get(WINDOWS) or []),
         *((alias.meta_get(WINDOWS) or []) if alias is not None else []),
     ]
-    return [Place(*span) for span in spans]
+    return [Span(*span) for span in spans]
 
 
 def _find_window(source: Source, table: exp.Expr) -> Window:
-    places = _window_places(table)
-    if len(places) > 1:
-        raise source.refuse("an input has one window, this is a second", places[1], "Keep one of the two.")
-    return read_window(source, places[0]) if places else UNBOUNDED
+    spans = _window_spans(table)
+    if len(spans) > 1:
+        raise source.refuse("an input has one window, this is a second", spans[1], "Keep one of the two.")
+    return read_window(source, spans[0]) if spans else UNBOUNDED
 
 
 def _use(scope: Scope, name: exp.Expr) -> Using:

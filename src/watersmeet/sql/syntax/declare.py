@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import Column, Connector, Sink, Stream, parse_duration
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream, Setting
-from watersmeet.sql.syntax.refuse import Source, nearest, place_of, suggest
+from watersmeet.sql.syntax.refuse import Source, nearest, span_of, suggest
 from watersmeet.sql.syntax.types import spell_type
 from watersmeet.sql.syntax.windows import within_reach
 
@@ -26,14 +26,14 @@ class StreamDeclaration:
 
     source: Source
     stream: Stream
-    place: Place
-    event_time_place: Place
+    span: Span
+    event_time_span: Span
     dead_letters: Setting | None = None
 
     def complete(self, columns: Sequence[Column]) -> Stream:
         """The stream with columns found elsewhere, its event time checked against them."""
         stream = replace(self.stream, columns=tuple(columns))
-        return _with_event_time(self.source, stream, self.event_time_place)
+        return _with_event_time(self.source, stream, self.event_time_span)
 
 
 def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
@@ -55,12 +55,10 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
             settings["lateness"],
             "Without event_time tuples are stamped on arrival and cannot be late. Add event_time = 'column'.",
         )
-    event_time_place = place_of(at if at is not None else tree.this)
+    event_time_span = span_of(at if at is not None else tree.this)
     if stream.columns:
-        stream = _with_event_time(source, stream, event_time_place)
-    return StreamDeclaration(
-        source, stream, place_of(tree.this), event_time_place, settings.get(DEAD_LETTERS)
-    )
+        stream = _with_event_time(source, stream, event_time_span)
+    return StreamDeclaration(source, stream, span_of(tree.this), event_time_span, settings.get(DEAD_LETTERS))
 
 
 def declare_sink(source: Source, tree: CreateSink) -> Sink:
@@ -95,21 +93,21 @@ def check_dead_letters(
             )
 
 
-def refuse_duplicates(source: Source, names: Iterable[tuple[str, Place]], kind: str) -> None:
+def refuse_duplicates(source: Source, names: Iterable[tuple[str, Span]], kind: str) -> None:
     """Refuses a name given twice, whatever its case."""
     seen: set[str] = set()
-    for name, place in names:
+    for name, span in names:
         if name.lower() in seen:
             raise source.refuse(
                 f"{kind} {name} is declared twice",
-                place,
+                span,
                 "Case makes no difference. Leave one out, or rename it.",
             )
         seen.add(name.lower())
 
 
 def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, ...]:
-    refuse_duplicates(source, ((item.name, place_of(item.this)) for item in definitions), "column")
+    refuse_duplicates(source, ((item.name, span_of(item.this)) for item in definitions), "column")
     columns = []
     for definition in definitions:
         kind = definition.args["kind"]
@@ -125,7 +123,7 @@ def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, 
 
 
 def _settings(source: Source, settings: list[Setting]) -> dict[str, Setting]:
-    refuse_duplicates(source, ((setting.this, place_of(setting)) for setting in settings), "setting")
+    refuse_duplicates(source, ((setting.this, span_of(setting)) for setting in settings), "setting")
     known = ("format", *STREAM_KEYS, DEAD_LETTERS)
     return {
         setting.this.lower() if setting.this.lower() in known else setting.this: setting
@@ -148,7 +146,7 @@ def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | N
     if value is None:
         return None
     try:
-        return within_reach(source, place_of(settings[key]), parse_duration(value))
+        return within_reach(source, span_of(settings[key]), parse_duration(value))
     except (ValueError, ArithmeticError):
         advice = f"Write a number and a unit: {key} = '5 seconds'."
         raise source.refuse(f"'{value}' is not a duration", settings[key], advice) from None
@@ -172,7 +170,7 @@ def _connector(source: Source, name: exp.Expr, settings: dict[str, Setting], kin
     return Connector(format_name, tuple(options))
 
 
-def _with_event_time(source: Source, stream: Stream, place: Place) -> Stream:
+def _with_event_time(source: Source, stream: Stream, span: Span) -> Stream:
     """The stream with its event time spelt as the column is declared."""
     if stream.event_time is None:
         return stream
@@ -181,13 +179,13 @@ def _with_event_time(source: Source, stream: Stream, place: Place) -> Stream:
         close = nearest(stream.event_time, [column.name for column in stream.columns])
         raise source.refuse(
             f"event_time names no column of {stream.name}: '{stream.event_time}'",
-            place,
+            span,
             f"Did you mean {close}?" if close else f"Columns: {', '.join(c.name for c in stream.columns)}.",
         )
     if column.type not in EVENT_TIME_TYPES:
         raise source.refuse(
             f"event_time {column.name} is {column.type}, which is no time",
-            place,
+            span,
             "An event time is a TIMESTAMP or TIMESTAMP_NTZ column; windows are measured on it.",
         )
     return replace(stream, event_time=column.name)

@@ -17,10 +17,10 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import SENTINEL_NONE
 from sqlglot.parsers.spark import SparkParser
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.sql.syntax.refuse import SPAN
 
-WINDOWS = "windows"  # the key under which a table, or its alias, keeps the places of its windows
+WINDOWS = "windows"  # the key under which a table, or its alias, keeps the spans of its windows
 
 # The functions whose arguments are not a plain list: CAST(x AS t), EXTRACT(f FROM x) and the like.
 _SPECIAL_SYNTAX = frozenset(
@@ -33,10 +33,10 @@ Node = TypeVar("Node", bound=exp.Expr | None)
 class CqlSyntaxError(ParseError):
     """A syntax error and where it stands."""
 
-    def __init__(self, problem: str, place: Place, advice: str = "") -> None:
+    def __init__(self, problem: str, span: Span, advice: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
-        self.place = place
+        self.span = span
         self.advice = advice
 
 
@@ -65,7 +65,7 @@ class InsertInto(exp.Expression):
 
 
 class CqlParser(SparkParser):
-    """Spark's grammar, with our statements and windows; every condition and term knows its place."""
+    """Spark's grammar, with our statements and windows; every condition and term knows its span."""
 
     FUNCTIONS: ClassVar = {}
     ARRAY_CONSTRUCTORS: ClassVar = {}  # array(x)[0] is a call and a subscript, never the literal ARRAY[0]
@@ -76,15 +76,15 @@ class CqlParser(SparkParser):
     def raise_error(self, message: str, token: Token = SENTINEL_NONE) -> None:
         at = token or self._curr
         if at:
-            found, place = f"'{_shorten(at.text)}'", Place(at.start, at.end + 1)
+            found, span = f"'{_shorten(at.text)}'", Span(at.start, at.end + 1)
         else:
             end = self._prev.end + 1 if self._prev else 0
-            found, place = "the end of the statement", Place(end, end + 1)
-        raise CqlSyntaxError(_in_plain_words(message, found), place)
+            found, span = "the end of the statement", Span(end, end + 1)
+        raise CqlSyntaxError(_in_plain_words(message, found), span)
 
     def _refuse(self, problem: str, token: Token, advice: str) -> CqlSyntaxError:
         at = token or self._prev
-        return CqlSyntaxError(problem, Place(at.start, at.end + 1), advice)
+        return CqlSyntaxError(problem, Span(at.start, at.end + 1), advice)
 
     def _spanned(self, parse: Callable[[], Node]) -> Node:
         start = self._curr

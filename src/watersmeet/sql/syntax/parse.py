@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from watersmeet.errors import Place, SqlError
+from watersmeet.errors import Span, SqlError
 from watersmeet.sql.syntax.dialect import Cql, CqlParser, CqlSyntaxError, CreateSink, CreateStream, InsertInto
-from watersmeet.sql.syntax.refuse import Source, place_of
+from watersmeet.sql.syntax.refuse import Source, span_of
 
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]"}
 _CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]"}
@@ -26,9 +26,9 @@ class Select:
 
     source: Source
     tree: exp.Expr
-    place: Place
+    span: Span
     sink: exp.Expr | None = None
-    emit: Place | None = None
+    emit: Span | None = None
 
 
 Statement = CreateStream | CreateSink | Select
@@ -36,15 +36,15 @@ Statement = CreateStream | CreateSink | Select
 
 def parse_statement_list(source: Source) -> tuple[Statement, ...]:
     """Every statement of a text, in order; refuses a text that holds none."""
-    chunks = list(_split(tokenize(source)))
-    if not chunks:
+    statements = list(split_tokens(tokenize(source)))
+    if not statements:
         end = len(source.text.rstrip())
         raise source.refuse(
             "there is no statement here",
-            Place(end, end + 1),
+            Span(end, end + 1),
             "Write CREATE STREAM, CREATE SINK, INSERT INTO or SELECT.",
         )
-    return tuple(_parse_chunk(source, chunk) for chunk in chunks)
+    return tuple(_parse_statement(source, tokens) for tokens in statements)
 
 
 def tokenize(source: Source) -> list[Token]:
@@ -54,17 +54,17 @@ def tokenize(source: Source) -> list[Token]:
     except Exception:
         start = _unclosed(source.text)
         raise source.refuse(
-            "a quote or comment is opened here and never closed", Place(start, start + 1), "Close it."
+            "a quote or comment is opened here and never closed", Span(start, start + 1), "Close it."
         ) from None
 
 
-def find_word(source: Source, place: Place, word: str) -> Place:
-    """Where a keyword last stands inside a place, outside all brackets; the place itself if it does not."""
-    found, depth = place, 0
-    for token in tokenize(Source(source.slice(place))):
+def find_word(source: Source, span: Span, word: str) -> Span:
+    """Where a keyword last stands inside a span, outside all brackets; the span itself if it does not."""
+    found, depth = span, 0
+    for token in tokenize(Source(source.slice(span))):
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if depth == 0 and token.text.upper().split(" ")[0] == word:
-            found = Place(place.start + token.start, place.start + token.end + 1)
+            found = Span(span.start + token.start, span.start + token.end + 1)
     return found
 
 
@@ -79,26 +79,26 @@ def _unclosed(text: str) -> int:
     return 0
 
 
-def _split(tokens: list[Token]) -> Iterator[list[Token]]:
-    chunk: list[Token] = []
+def split_tokens(tokens: list[Token]) -> Iterator[list[Token]]:
+    """The tokens of each statement, without the semicolons between them; empty statements are left out."""
+    statement: list[Token] = []
     for token in tokens:
-        if token.token_type == TokenType.SEMICOLON:
-            if chunk:
-                yield chunk
-            chunk = []
-        else:
-            chunk.append(token)
-    if chunk:
-        yield chunk
+        if token.token_type != TokenType.SEMICOLON:
+            statement.append(token)
+        elif statement:
+            yield statement
+            statement = []
+    if statement:
+        yield statement
 
 
-def _parse_chunk(source: Source, tokens: list[Token]) -> Statement:
+def _parse_statement(source: Source, tokens: list[Token]) -> Statement:
     _check_brackets(source, tokens)
     first = tokens[0]
     if first.token_type not in _STATEMENTS:
         raise source.refuse(
             f"a statement cannot begin with {first.text.upper()}",
-            Place(first.start, first.end + 1),
+            Span(first.start, first.end + 1),
             "Write CREATE STREAM, CREATE SINK, INSERT INTO or SELECT.",
         )
     body, emit = _cut_emit(source, tokens)
@@ -107,9 +107,9 @@ def _parse_chunk(source: Source, tokens: list[Token]) -> Statement:
         return tree
     sink = tree.this if isinstance(tree, InsertInto) else None
     query = tree.expression if isinstance(tree, InsertInto) else tree
-    sink_end = place_of(sink).end if sink is not None else first.start
+    sink_end = span_of(sink).end if sink is not None else first.start
     opening = next((token for token in body if token.start >= sink_end), first)
-    return Select(source, query, Place(opening.start, tokens[-1].end + 1), sink, emit)
+    return Select(source, query, Span(opening.start, tokens[-1].end + 1), sink, emit)
 
 
 def _check_brackets(source: Source, tokens: list[Token]) -> None:
@@ -122,26 +122,26 @@ def _check_brackets(source: Source, tokens: list[Token]) -> None:
             expected = _OPENING[open_tokens[-1].token_type] if open_tokens else None
             if expected != _CLOSING[token.token_type]:
                 advice = f"Write {expected} here." if expected else "Leave it out."
-                at = Place(token.start, token.end + 1)
+                at = Span(token.start, token.end + 1)
                 raise source.refuse(f"this {token.text} closes nothing", at, advice)
             open_tokens.pop()
     if open_tokens:
         unclosed = open_tokens[-1]
         closing = _OPENING[unclosed.token_type]
-        at = Place(unclosed.start, unclosed.end + 1)
+        at = Span(unclosed.start, unclosed.end + 1)
         raise source.refuse(f"this {unclosed.text} is never closed", at, f"Close it with {closing}.")
 
 
-def _cut_emit(source: Source, tokens: list[Token]) -> tuple[list[Token], Place | None]:
-    """The tokens before EMIT EVERY, which ends a statement, and the place of that clause."""
+def _cut_emit(source: Source, tokens: list[Token]) -> tuple[list[Token], Span | None]:
+    """The tokens before EMIT EVERY, which ends a statement, and the span of that clause."""
     for index in range(1, len(tokens) - 1):
         token, following = tokens[index], tokens[index + 1]
         dotted = tokens[index - 1].token_type in (TokenType.DOT, TokenType.ALIAS)
         if token.text.upper() == "EMIT" and following.text.upper() == "EVERY" and not dotted:
             if index + 2 == len(tokens):
-                at = Place(token.start, following.end + 1)
+                at = Span(token.start, following.end + 1)
                 raise source.refuse("EMIT EVERY needs a duration", at, "Write EMIT EVERY 10 SECONDS.")
-            return tokens[:index], Place(token.start, tokens[-1].end + 1)
+            return tokens[:index], Span(token.start, tokens[-1].end + 1)
     return tokens, None
 
 
@@ -151,7 +151,7 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
         parser = CqlParser(dialect=Cql(), error_level=ErrorLevel.IMMEDIATE)
         trees = parser.parse(tokens, source.text)
     except CqlSyntaxError as problem:
-        raise source.refuse(problem.problem, problem.place, problem.advice) from None
+        raise source.refuse(problem.problem, problem.span, problem.advice) from None
     except RecursionError:
         raise source.refuse("this statement is nested too deeply", _around(tokens)) from None
     except SqlError:
@@ -171,5 +171,5 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n")[0].rstrip(".")
 
 
-def _around(tokens: list[Token]) -> Place:
-    return Place(tokens[0].start, tokens[-1].end + 1)
+def _around(tokens: list[Token]) -> Span:
+    return Span(tokens[0].start, tokens[-1].end + 1)

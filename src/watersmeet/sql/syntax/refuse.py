@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from watersmeet.errors import Place, SqlError
+from watersmeet.errors import Span, SqlError
 
 SPAN = "span"  # the key under which the parser notes where a node stands: (start, end), end exclusive
 
@@ -20,44 +20,44 @@ class Source:
     text: str
     file: str = ""
 
-    def refuse(self, problem: str, at: Place | exp.Expr, advice: str = "") -> SqlError:
+    def refuse(self, problem: str, at: Span | exp.Expr, advice: str = "") -> SqlError:
         """The error to raise for something that stands at `at`."""
-        place = at if isinstance(at, Place) else place_of(at)
-        return SqlError(problem, sql=self.text, place=place, advice=advice, file=self.file)
+        span = at if isinstance(at, Span) else span_of(at)
+        return SqlError(problem, sql=self.text, span=span, advice=advice, file=self.file)
 
-    def slice(self, place: Place) -> str:
-        return self.text[place.start : place.end]
+    def slice(self, span: Span) -> str:
+        return self.text[span.start : span.end]
 
-    def quote(self, at: Place | exp.Expr) -> str:
+    def quote(self, at: Span | exp.Expr) -> str:
         """A piece of the text on one line, for use inside a message."""
-        return " ".join(self.slice(at if isinstance(at, Place) else place_of(at)).split())
+        return " ".join(self.slice(at if isinstance(at, Span) else span_of(at)).split())
 
 
-def place_of(node: exp.Expr) -> Place:
+def span_of(node: exp.Expr) -> Span:
     """Where a node stands: as the parser noted it, else around its parts, else where its parent stands."""
     at: exp.Expr | None = node
     while at is not None:
-        place = _own_place(at)
-        if place is not None:
-            return place
+        span = _own_span(at)
+        if span is not None:
+            return span
         at = at.parent
-    return Place(0, 1)
+    return Span(0, 1)
 
 
-def _own_place(node: exp.Expr) -> Place | None:
+def _own_span(node: exp.Expr) -> Span | None:
     span = node.meta_get(SPAN)
     if span is not None:
-        return Place(*span)
+        return Span(*span)
     spans = [part.meta_get(SPAN) for part in node.walk()]
-    places = [Place(*span) for span in spans if span is not None]
-    places += [
-        Place(part.meta["start"], part.meta["end"] + 1)
+    spans = [Span(*span) for span in spans if span is not None]
+    spans += [
+        Span(part.meta["start"], part.meta["end"] + 1)
         for part in node.walk()
         if part.meta_get("start") is not None
     ]
-    if not places:
+    if not spans:
         return None
-    return Place(min(place.start for place in places), max(place.end for place in places))
+    return Span(min(span.start for span in spans), max(span.end for span in spans))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

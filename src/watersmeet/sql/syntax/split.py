@@ -7,13 +7,12 @@ SELECT ...;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlglot import Token, TokenType
+from sqlglot import TokenType
 
-from watersmeet.errors import Place
-from watersmeet.sql.syntax.parse import tokenize
+from watersmeet.errors import Span
+from watersmeet.sql.syntax.parse import split_tokens, tokenize
 from watersmeet.sql.syntax.refuse import Source
 
 _NAME = re.compile(r"^\s*--\s*name:[ \t]*(\S*)[ \t]*$", re.MULTILINE | re.IGNORECASE)
@@ -24,7 +23,7 @@ class Written:
     """One statement: its text, where it stands, its name if it has one, and whether it is a declaration."""
 
     text: str
-    place: Place
+    span: Span
     name: str | None
     declares: bool
 
@@ -33,23 +32,11 @@ def split_statements(source: Source) -> tuple[Written, ...]:
     """The statements of a text, in order; nothing but quotes, comments and semicolons is looked at."""
     found = []
     before = 0
-    for first, last in _bounds(tokenize(source)):
+    for tokens in split_tokens(tokenize(source)):
+        first, last = tokens[0], tokens[-1]
         names = _NAME.findall(source.text[before : first.start])
-        place = Place(first.start, last.end + 1)
+        span = Span(first.start, last.end + 1)
         declares = first.token_type == TokenType.CREATE
-        found.append(Written(source.slice(place), place, names[-1] if names else None, declares))
-        before = place.end
+        found.append(Written(source.slice(span), span, names[-1] if names else None, declares))
+        before = span.end
     return tuple(found)
-
-
-def _bounds(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    """The first and the last token of each statement."""
-    first = last = None
-    for token in tokens:
-        if token.token_type != TokenType.SEMICOLON:
-            first, last = first or token, token
-        elif first and last:
-            yield first, last
-            first = last = None
-    if first and last:
-        yield first, last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.sql.syntax.parse import find_word
 from watersmeet.sql.syntax.refuse import Source
 
@@ -15,8 +15,8 @@ _CLAUSES = {
     "with_": ("WITH", "Write the streams themselves in FROM: a query joins streams, not other queries."),
     "order": ("ORDER BY", "Answers come as they happen and have no last one to sort by. Leave it out."),
     "sort": ("SORT BY", "Answers come as they happen. Leave it out."),
-    "cluster": ("CLUSTER BY", "Watersmeet places the work itself. Leave it out."),
-    "distribute": ("DISTRIBUTE BY", "Watersmeet places the work itself. Leave it out."),
+    "cluster": ("CLUSTER BY", "Watersmeet spans the work itself. Leave it out."),
+    "distribute": ("DISTRIBUTE BY", "Watersmeet spans the work itself. Leave it out."),
     "limit": ("LIMIT", "A continuous query has no end. To bound a stream write a window: [ROWS 100]."),
     "offset": ("OFFSET", "A continuous query has no first answer to skip. Leave it out."),
     "laterals": ("LATERAL VIEW", "Explode the column before the join, in the stream's source."),
@@ -45,24 +45,24 @@ _NODES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], str, str], ...]
 )
 
 
-def refuse_unsupported(source: Source, tree: exp.Expr, place: Place) -> exp.Select:
+def refuse_unsupported(source: Source, tree: exp.Expr, span: Span) -> exp.Select:
     """The tree itself if it is a plain SELECT of what we support; refuses anything else."""
     if isinstance(tree, exp.SetOperation):
         name = type(tree).__name__.upper()
         raise source.refuse(
             f"{name} is not supported",
-            find_word(source, place, name),
+            find_word(source, span, name),
             "Write two statements; they may share one sink.",
         )
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Select):
         raise source.refuse("a SELECT in parentheses is not supported", tree, "Leave the parentheses out.")
     if not isinstance(tree, exp.Select):
-        raise source.refuse("this statement is not a SELECT", place, "Write SELECT ... FROM ...")
+        raise source.refuse("this statement is not a SELECT", span, "Write SELECT ... FROM ...")
     for key, value in tree.args.items():
         if value and key not in _SUPPORTED_CLAUSES:
             name, advice = _CLAUSES.get(key, (key.strip("_").upper(), "Leave it out."))
             word = "/*+" if key == "hint" else name.split(" ")[0]
-            raise source.refuse(f"{name} is not supported", find_word(source, place, word), advice)
+            raise source.refuse(f"{name} is not supported", find_word(source, span, word), advice)
     _refuse_inside(source, tree)
     return tree
 

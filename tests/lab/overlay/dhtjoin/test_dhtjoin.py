@@ -32,14 +32,14 @@ from watersmeet.query import (
     Expr,
     Input,
     Query,
-    WindowKind,
+    RangeWindow,
     rows,
 )
 
 Streams = Mapping[str, Sequence[Tuple]]
 Case = tuple[Query, list[MicroBatch]]
 RANGE_JOINS = cases(
-    min_inputs=2, max_inputs=5, kinds=("plain",), windows=(WindowKind.RANGE,), key_expressions=True
+    min_inputs=2, max_inputs=5, kinds=("plain",), windows=(RangeWindow,), key_expressions=True
 )
 slow_to_draw = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

@@ -27,7 +27,7 @@ from watersmeet.lab.overlay.rjoin.settings import Settings, lookup_hops, query_t
 from watersmeet.lab.simulation.simulator import NO_DELAY, Delay, constant_delay, random_delay
 from watersmeet.oracle import oracle
 from watersmeet.query import NEVER, Column, Query, Stream
-from watersmeet.sql.binding.bind import bind_query
+from watersmeet.sql import bind_query
 
 DELAYS = (NO_DELAY, constant_delay(3), random_delay(4), random_delay(40))
 

@@ -11,7 +11,7 @@ from tests.plan.joins import join_query
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.advice.advice import SiteSimulation, sample_seconds, simulate_advice, window_fill_s
 from watersmeet.lab.wan.advice.sample import draw_sample, taken_sample
-from watersmeet.plan.explain.sites import advise_sites
+from watersmeet.plan.sites.advice import advise_sites
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import NEVER, Query, rows
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from watersmeet.kernel import REF, TS, InputLayout
-from watersmeet.query import Window, WindowKind
+from watersmeet.query import range_us
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.sources.parquet.late_columns import (
@@ -51,7 +51,7 @@ def test_references_over_several_tasks(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"note": [f"{number}/{row}" for row in range(4)]}), path)
         uris.append(f"file:{path}")
-    layout = InputLayout("a", Window(WindowKind.RANGE, 1), ((0, "k"),), ("note",))
+    layout = InputLayout("a", range_us(1), ((0, "k"),), ("note",))
 
     def sent(task: list[str]) -> list[pa.RecordBatch]:
         narrow = pa.record_batch({TS: pa.array([1, 2, 3, 4]), "k": pa.array([5, 6, 7, 8])})

@@ -26,7 +26,7 @@ from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.plan.sites.dhtjoin import DhtJoinPlan
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, StreamLeaf
-from watersmeet.query import Attribute, AttributeClass, Input, Query, WindowKind
+from watersmeet.query import Attribute, AttributeClass, Input, Query, RangeWindow
 from watersmeet.query.expression import Expr
 from watersmeet.query.values import canonical
 
@@ -132,7 +132,7 @@ class Operator:
 def operator_tree(query: Query, plan: DhtJoinPlan) -> Operator:
     """The root operator of a query under its plan."""
     for item in query.inputs:
-        if item.window.kind is not WindowKind.RANGE:
+        if not isinstance(item.window, RangeWindow):
             raise ConfigurationError(
                 f"{item.alias}: DHTJoin runs over sliding time windows, not {item.window.pretty()}"
             )

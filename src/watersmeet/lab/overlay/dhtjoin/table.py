@@ -99,7 +99,8 @@ class QueryTable:
         if slot.leaf:
             lanes = self._lanes_of.setdefault(slot.leaf.stream.name, {})
             lanes.setdefault(slot.lane, []).append(want)
-            self._span_us[slot.lane] = max(self._span_us.get(slot.lane, 0), slot.leaf.window.size)
+            duration_us = slot.leaf.window.duration_us or 0
+            self._span_us[slot.lane] = max(self._span_us.get(slot.lane, 0), duration_us)
         elif slot.operator:
             self._results.setdefault(slot.operator.name, []).append(want)
 

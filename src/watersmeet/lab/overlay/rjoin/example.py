@@ -11,7 +11,7 @@ from watersmeet.lab.overlay.network import Delivery
 from watersmeet.lab.overlay.rjoin.network import RJoinNetwork
 from watersmeet.lab.overlay.rjoin.settings import Settings
 from watersmeet.query import Column, Query, Stream
-from watersmeet.sql.binding.bind import bind_query
+from watersmeet.sql import bind_query
 
 NODES = 12
 COLUMNS = tuple(Column(name, "bigint") for name in "ABC")

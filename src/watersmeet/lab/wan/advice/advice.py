@@ -16,7 +16,7 @@ from watersmeet.lab.wan.advice.sample import SiteSample
 from watersmeet.lab.wan.network import SECOND_US, Link
 from watersmeet.lab.wan.pmjoin.pmjoin import PmjoinNetwork
 from watersmeet.lab.wan.semijoin.run import Settings, execute
-from watersmeet.plan.explain.sites import SiteAdvice, SiteOption, bytes_model
+from watersmeet.plan.sites.advice import SiteAdvice, SiteOption, bytes_model
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.plan.statistics.statistics import Statistics
@@ -112,11 +112,11 @@ def window_fill_s(query: Query, statistics: Statistics) -> float:
     times = []
     for item in query.inputs:
         rate = statistics.stream(item.stream.name).rate_per_s
-        duration = item.window.duration_us
+        duration, row_count = item.window.duration_us, item.window.row_count
         if duration is not None:
             times.append(duration / SECOND_US)
         else:
-            times.append(item.window.size / rate if item.window.is_bounded else statistics.unbounded_window_s)
+            times.append(statistics.unbounded_window_s if row_count is None else row_count / rate)
     return max(times)
 
 

@@ -26,7 +26,7 @@ from watersmeet.plan.statistics.attribute import Value
 from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.rate_model import RateModel, Source
 from watersmeet.plan.statistics.value_groups import Cell, FloatArray, IntArray
-from watersmeet.query import NEVER, Input, Query, WindowKind
+from watersmeet.query import NEVER, Input, Query
 
 Matters = Callable[[int, Joined], bool]
 
@@ -177,12 +177,13 @@ def _lives(
     window = item.window
     if not window.counts_rows:
         times = _times(rate_per_s, seconds, rng)
-        return times, np.array([window.end_us(ts) for ts in times.tolist()], dtype=np.int64)
-    held = window.size if window.kind is WindowKind.ROWS else window.size / 2
+        return times, window.end_us(times)
+    held = window.expected_tuples(rate_per_s)
+    assert held is not None, "a window that counts rows is bounded"
     unfiltered = source.turnover_per_s * held
     times = _times(unfiltered, seconds, rng)
-    places = [window.successor(n) for n in range(len(times))]
-    ends = np.array([times[n] if n < len(times) else NEVER for n in places], dtype=np.int64)
+    after = window.successor(np.arange(len(times)))
+    ends = np.append(times, NEVER)[np.minimum(after, len(times))]
     passed = (rng.random(len(times)) < source.rate_per_s / unfiltered) & (times < ends)
     return times[passed], ends[passed]
 

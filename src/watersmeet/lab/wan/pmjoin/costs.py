@@ -113,7 +113,7 @@ def simulate(join: SiteJoin, plan: PlanNode, seconds: float, *, seed: int, prune
     """Runs a plan after its windows have been filled; pruned, tuples that cross no link are left out."""
     network = PmjoinNetwork(join.query, plan, keep_answers=False, seed=seed)
     rng = np.random.default_rng([seed, 1])
-    longest_us = max(item.window.size for item in join.query.inputs)
+    longest_us = max(item.window.duration_us or 0 for item in join.query.inputs)
 
     def arrivals() -> Iterator[Arrival]:
         stored = Pruning(network.decides_by, network.is_stored)

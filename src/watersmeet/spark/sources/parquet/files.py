@@ -27,7 +27,7 @@ from watersmeet.query import Stream
 from watersmeet.spark.exchange.gather import NOW, NOW_SQL
 from watersmeet.spark.exchange.pack import Pack
 from watersmeet.spark.exchange.wire import NAMED, UNKNOWN, WireRow
-from watersmeet.spark.session.connectors import local_path, refusals_named, resolve
+from watersmeet.spark.session.connectors import local_files, refusals_named, resolve
 from watersmeet.spark.sources.parquet.late_columns import late_columns, refer
 from watersmeet.spark.sources.parquet.rows import DIRECT, FileColumn, read_rows
 
@@ -51,7 +51,7 @@ _BINARY_FILES = f"{PATH} string, modificationTime timestamp, length bigint, cont
 def file_names(spark: SparkSession, stream: Stream, base: Path) -> DataFrame | None:
     """A stream of the names of a parquet stream's files, or None where Spark has to read them."""
     source = stream.source
-    if source is None or source.format.lower() != "parquet" or local_path(source, base) is None:
+    if source is None or source.format.lower() != "parquet" or local_files(source, base) is None:
         return None
     options = resolve(source, base)
     if spark.conf.get(DIRECT, "true") != "true" or any(

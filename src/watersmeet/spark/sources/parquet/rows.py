@@ -23,6 +23,7 @@ from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.exchange.gather import NOW
 from watersmeet.spark.session.failures import RESUME
 from watersmeet.spark.sources.parquet.schema import fits
+from watersmeet.spark.storage.paths import local_path
 
 DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files
 READ_ROWS = 1 << 18  # at once, or fewer where they are wide
@@ -106,7 +107,7 @@ def bytes_and_rows(uri: str, columns: Sequence[FileColumn]) -> tuple[int, int]:
 @contextmanager
 def _opened(uri: str) -> Iterator[tuple[str, pq.ParquetFile]]:
     """A file open for reading; what is wrong with it is said in words."""
-    path = "/" + uri.removeprefix("file:").lstrip("/")
+    path = str(local_path(uri))
     try:
         with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
             if any(key in _LEGACY for key in (file.schema_arrow.metadata or {})):

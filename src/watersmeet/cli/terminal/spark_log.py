@@ -7,9 +7,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from watersmeet.cli.request import Request
+from watersmeet.cli.run_request import Request
 from watersmeet.errors import ConfigurationError
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 
 MAX_BYTES = 20_000_000  # Spark's workers write a few kB a batch, whether anything is wrong or not
 
@@ -21,9 +21,9 @@ def open_log(request: Request) -> Path:
             return _touch(request.log)
         except OSError as error:
             raise ConfigurationError(f"--log {request.log} cannot be written: {error.strerror}") from None
-    if not is_remote(request.checkpoint_root):
+    if (checkpoint := local_path(request.checkpoint_root)) is not None:
         with suppress(OSError):
-            return _touch(Path(f"{request.checkpoint_root.removeprefix('file:').rstrip('/')}.log"))
+            return _touch(checkpoint.with_name(f"{checkpoint.name}.log"))
     return temporary_log()
 
 

@@ -1,4 +1,4 @@
-"""What `explain` says of hot values: which ones the measured statistics would have spread, and where not.
+"""Hot values by the statistics: which values would be spread, and of which classes none can be.
 
 A running query decides by what it counts itself (`hot_keys`); these are its decisions if the streams are as
 they were measured. Where a value's home is, only its hash knows: values are taken to be at homes of their
@@ -7,19 +7,15 @@ own, the most even case, so that what is listed here is spread wherever the home
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from watersmeet.plan.routing.hot_keys import ClassLoad, choose_hot
-from watersmeet.plan.routing.shares import Shares
-from watersmeet.plan.sites.plan_tree import number
+from watersmeet.plan.routing.shares import Hypercube
 from watersmeet.plan.statistics.statistics import Statistics, Value, attribute_name
 from watersmeet.plan.statistics.value_groups import align
 from watersmeet.query import AttributeClass, Query
 
 US_PER_S = 1_000_000
-SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -31,10 +27,6 @@ class HotValuePlan:
     rate_per_s: float
     copied: tuple[str, ...]  # the inputs whose tuples go to every place
 
-    def to_json(self) -> dict[str, Any]:
-        rate, copied = self.rate_per_s, list(self.copied)
-        return {"value": self.value, "spread": self.spread, "rate_per_s": rate, "copied": copied}
-
 
 @dataclass(frozen=True)
 class HotClassPlan:
@@ -45,34 +37,12 @@ class HotClassPlan:
     hot: tuple[HotValuePlan, ...] = ()
     why_not: str | None = None
 
-    def pretty(self) -> str:
-        if self.why_not is not None:
-            return f"{self.attributes}: stay in one bucket, as {self.why_not}"
-        if not self.hot:
-            return f"{self.attributes}: none by these statistics; watched for while running"
-        lines = [f"{self.attributes}: {len(self.hot)} by these statistics"]
-        lines += [
-            f"  {json.dumps(each.value, ensure_ascii=False)} of {each.spread} ({number(each.rate_per_s)}/s)"
-            f" over {self.places} buckets, of {', '.join(each.copied)} to each"
-            for each in self.hot[:SHOWN]
-        ]
-        lines += [f"  and {len(self.hot) - SHOWN} more"] if len(self.hot) > SHOWN else []
-        return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "attributes": self.attributes,
-            "places": self.places,
-            "hot": [each.to_json() for each in self.hot],
-            "why_not": self.why_not,
-        }
-
-
-def plan_hot_values(query: Query, shares: Shares, statistics: Statistics) -> tuple[HotClassPlan, ...]:
+def plan_hot_values(query: Query, hypercube: Hypercube, statistics: Statistics) -> tuple[HotClassPlan, ...]:
     """For each class that is cut into several places, what would be spread."""
     return tuple(
         _plan_class(query, cls, share, statistics)
-        for cls, share in zip(query.graph.classes, shares.shares, strict=True)
+        for cls, share in zip(query.graph.classes, hypercube.shares, strict=True)
         if share > 1
     )
 

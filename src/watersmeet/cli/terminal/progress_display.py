@@ -90,7 +90,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"answers {count(progress.answers)} ({count(progress.answers_per_s)}/s)",
         f"state {count(progress.state_rows)} rows {format_bytes(progress.state_bytes)}",
         f"late {count(progress.late)}",
-        *([f"malformed {count(progress.malformed)}"] if progress.total_malformed else []),
+        *([f"malformed {count(progress.malformed)}"] if progress.totals.malformed else []),
         *([f"shed {count(progress.shed)}", _complete(progress)] if progress.state_limit else []),
         *([f"hot values {progress.hot_values}"] if progress.hot_values else []),
         f"watermark {instant(progress.watermark_us)}",
@@ -107,15 +107,17 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
         table.add_column(name, justify="right")
     for item in progress.inputs:
         table.add_row(*_cells(item))
-    facts = Table.grid(padding=(0, 2))
-    facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(progress.total_answers)} in all")
+    facts, totals = Table.grid(padding=(0, 2)), progress.totals
+    facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(totals.answers)} in all")
     facts.add_row("state", f"{count(progress.state_rows)} rows", format_bytes(progress.state_bytes))
-    facts.add_row("late", count(progress.late), f"{count(progress.total_late)} in all")
-    if progress.total_malformed:
-        facts.add_row("malformed", count(progress.malformed), f"{count(progress.total_malformed)} in all")
+    facts.add_row("late", count(progress.late), f"{count(totals.late)} in all")
+    if totals.malformed:
+        facts.add_row("malformed", count(progress.malformed), f"{count(totals.malformed)} in all")
     if progress.state_limit:
-        facts.add_row("shed", count(progress.shed), f"{count(progress.total_shed)} in all")
-        facts.add_row("complete", f"{progress.completeness:.1%}", f"{progress.total_completeness:.1%} in all")
+        facts.add_row("shed", count(progress.shed), f"{count(progress.totals.shed)} in all")
+        facts.add_row(
+            "complete", f"{progress.completeness:.1%}", f"{progress.totals.completeness:.1%} in all"
+        )
         memory = f"{format_bytes(progress.memory_bytes)} of {format_bytes(progress.state_limit)}"
         facts.add_row("memory", memory, progress.notice)
     if progress.hot_values:
@@ -141,9 +143,9 @@ def render_queries(queries: Mapping[str, Progress], title: str = "") -> Renderab
             str(progress.batch_ms),
             count(progress.rows_per_s),
             count(progress.answers_per_s),
-            count(progress.total_answers),
+            count(progress.totals.answers),
             format_bytes(progress.state_bytes),
-            count(progress.total_late),
+            count(progress.totals.late),
             instant(progress.watermark_us),
         )
     head = [Text(title, style="bold cyan")] if title else []
@@ -151,7 +153,7 @@ def render_queries(queries: Mapping[str, Progress], title: str = "") -> Renderab
 
 
 def _complete(progress: Progress) -> str:
-    return f"complete {progress.completeness:.1%} ({progress.total_completeness:.1%} in all)"
+    return f"complete {progress.completeness:.1%} ({progress.totals.completeness:.1%} in all)"
 
 
 def _cells(item: InputProgress) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.decide import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.query import parse_duration
-from watersmeet.session import default_checkpoint
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_file import default_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit
 
 DEFAULT_MASTER = "local[*]"
@@ -53,7 +53,13 @@ class Request:
         except ValueError as error:
             raise ConfigurationError(f"--trigger: {error}") from None
         limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
-        return RunOptions(trigger_us, self.available_now, self.flush, limit, self._routing())
+        return RunOptions(
+            trigger_us=trigger_us,
+            available_now=self.available_now,
+            flush=self.flush,
+            limit=limit,
+            routing=self._routing(),
+        )
 
     def _routing(self) -> str | None:
         if self.routing not in (None, AUTO, *ROUTINGS):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from watersmeet.errors import Place
+from watersmeet.errors import Span
 from watersmeet.query import ANSWER_TIME, Expr, Output, column_expr
 from watersmeet.sql.binding.expressions import bind_expr, title
 from watersmeet.sql.binding.scope import Scope
-from watersmeet.sql.syntax.refuse import place_of, suggest
+from watersmeet.sql.syntax.refuse import span_of, suggest
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Draft:
     expr: Expr
     name: str | None
     names: tuple[str, ...] = ()
-    place: Place | None = None
+    span: Span | None = None
 
 
 def bind_outputs(scope: Scope, projections: list[exp.Expr]) -> tuple[tuple[Output, ...], list[Draft]]:
@@ -32,7 +32,7 @@ def bind_outputs(scope: Scope, projections: list[exp.Expr]) -> tuple[tuple[Outpu
     """
     drafts = [draft for node in projections for draft in _drafts(scope, node)]
     if not drafts:
-        raise scope.source.refuse("this SELECT selects nothing", Place(0, 1), "Write SELECT columns FROM ...")
+        raise scope.source.refuse("this SELECT selects nothing", Span(0, 1), "Write SELECT columns FROM ...")
     wanted = [(draft.name or draft.names[0]).lower() for draft in drafts]
     taken: set[str] = set()
     outputs = []
@@ -42,7 +42,7 @@ def bind_outputs(scope: Scope, projections: list[exp.Expr]) -> tuple[tuple[Outpu
         if name.lower() in taken:
             raise scope.source.refuse(
                 f"two columns of the answer are called {draft.name or draft.names[0]}",
-                draft.place or place_of(draft.node),
+                draft.span or span_of(draft.node),
                 "Give each its own name with AS.",
             )
         taken.add(name.lower())
@@ -54,7 +54,7 @@ def _drafts(scope: Scope, node: exp.Expr) -> list[Draft]:
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
         return _expand_star(scope, node)
     if isinstance(node, exp.Alias):
-        return [Draft(node.this, bind_expr(node.this, scope), node.alias, place=place_of(node.args["alias"]))]
+        return [Draft(node.this, bind_expr(node.this, scope), node.alias, span=span_of(node.args["alias"]))]
     if isinstance(node, exp.Aliases):
         raise scope.source.refuse(
             "one expression gives one column", node, "Explode or unpack it before the join."

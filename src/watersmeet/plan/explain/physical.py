@@ -1,0 +1,124 @@
+"""A physical plan as text: its sources, its routing, its stages, what is kept and for how long."""
+
+from __future__ import annotations
+
+from watersmeet.plan.explain.hot_values import describe_hot_values
+from watersmeet.plan.multiquery.describe import describe_levels
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.rewriting import describe_ways
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
+from watersmeet.query import ColumnRef, Input, Query, format_duration
+from watersmeet.query.expression import quote_ref
+from watersmeet.query.shared_dataflow import SharedDataflow
+
+
+def explain_plan(plan: PhysicalPlan) -> str:
+    """The whole plan, section by section."""
+    parts = [
+        ("sources", _connections(plan.query)),
+        ("query", plan.query.pretty().split("\n")),
+        ("routing", _routing_lines(plan)),
+        ("hot values", _hot_lines(plan)),
+        ("stages", stage_lines(plan)),
+        ("state", state_lines(plan)),
+    ]
+    return "\n\n".join(
+        "\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in parts if lines
+    )
+
+
+def stage_lines(plan: PhysicalPlan) -> list[str]:
+    """The stages in order, each as one line."""
+    query = plan.query
+    if isinstance(plan.routing, Native):
+        return ["cascade of Spark's own joins, in FROM order"]
+    aliases = ", ".join(item.alias for item in query.inputs)
+    stages = [f"pack   filter, project and cut by bucket {aliases}"]
+    if query.joins_delayed:
+        ranked = ", ".join(item.alias for item in query.inputs if item.window.counts_rows)
+        stages.append(f"rank   order by event time and number {ranked}, in a single partition")
+    match plan.routing:
+        case Shares(hypercube):
+            buckets = f"{len(query.inputs)} inputs in {hypercube.buckets_used} buckets"
+            stages.append(f"join   {buckets}{_holding(query)}")
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            levels = describe_levels(dataflow, query.graph.aliases)
+            stages += [f"join   {line} in {plan.partitions} buckets" for line in levels]
+    residual = " and ".join(expr.pretty() for expr in query.residual)
+    selected = ", ".join(output.name for output in query.select)
+    stages.append(f"select {f'where {residual}, ' if residual else ''}{selected}")
+    if query.aggregate:
+        stages.append("group  by tick and group, by Spark's own aggregation")
+    elif query.distinct:
+        stages.append(f"unique values by hash in {plan.partitions} buckets, let out as they appear")
+    return stages
+
+
+def state_lines(plan: PhysicalPlan) -> list[str]:
+    """What is kept of each input, and for how long."""
+    kept = [f"{item.alias}: {_kept(plan, item)}" for item in plan.query.inputs]
+    match plan.routing:
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            results = [one for one in dataflow.relations if one.slot is None]
+            kept += [f"results by {one.route}: until the first of their tuples expires" for one in results]
+    return kept
+
+
+def _holding(query: Query) -> str:
+    """Why the join does not answer at once, if so."""
+    if query.aggregate:
+        return f", sampled every {format_duration(query.aggregate.emit_every_us)}"
+    return ", held until the watermark is past them" if query.distinct else ""
+
+
+def _routing_lines(plan: PhysicalPlan) -> list[str]:
+    aliases = plan.query.graph.aliases
+    match plan.routing:
+        case Native():
+            return ["native: a cascade of Spark's own joins"]
+        case Shares(hypercube):
+            return hypercube.pretty().split("\n")
+        case Pipeline(dataflow, reason):
+            return [f"pipeline of {_levels(dataflow)} levels: {reason}", *describe_levels(dataflow, aliases)]
+        case Rewrite(dataflow, reason):
+            choices = [describe_ways(dataflow, join) for join in dataflow.joins if join.ways]
+            head = f"rewriting in {_levels(dataflow)} levels: {reason}"
+            return [head, *describe_levels(dataflow, aliases), *choices]
+
+
+def _levels(dataflow: SharedDataflow) -> int:
+    return len({join.level for join in dataflow.joins})
+
+
+def _hot_lines(plan: PhysicalPlan) -> list[str]:
+    if not isinstance(plan.routing, Shares):
+        return []
+    return [line for each in plan.routing.hot_values for line in describe_hot_values(each)]
+
+
+def _connections(query: Query) -> list[str]:
+    """Where streams come from that are no files, what is secret left out."""
+    return [
+        f"{stream.name} from {stream.source.pretty()}"
+        for stream in query.streams
+        if stream.source is not None and stream.source.option("path") is None
+    ]
+
+
+def _kept(plan: PhysicalPlan, item: Input) -> str:
+    keys = [cls.of(item.alias) for cls in plan.query.graph.classes]
+    columns = dict.fromkeys(
+        [
+            *(key.expr.pretty() for key in keys if key),
+            *(quote_ref(ColumnRef(item.alias, name)) for name in plan.query.payload(item.alias)),
+            "event time",
+        ]
+    )
+    copies = plan.copies(item.alias)
+    replicated = f", in {copies} copies" if copies > 1 else ""
+    return f"{', '.join(columns)}{replicated}; {_lifetime(item)}"
+
+
+def _lifetime(item: Input) -> str:
+    late = f" and lateness {format_duration(item.stream.lateness_us)}" if item.stream.lateness_us else ""
+    return item.window.describe_retention() + (late if item.window.is_bounded else "")
