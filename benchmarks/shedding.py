@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import TS, BatchInput, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
 from watersmeet.query import Column, Query, Stream
 from watersmeet.sql import bind_query
 
@@ -83,7 +83,7 @@ def run(workload: Workload, limit: StateLimit | None = None) -> Outcome:
         marks = Punctuation(
             {name: int(one.column(TS)[-1].as_py()) for name, one in batch.items() if one.num_rows}
         )
-        answers += sum(table.num_rows for table in bucket.step(batch, marks))
+        answers += sum(table.num_rows for table in bucket.step(BatchInput(batch, marks)))
         missed += bucket.counts.missed
         shed += sum(bucket.counts.shed.values())
         peak = max(peak, bucket.used_bytes)

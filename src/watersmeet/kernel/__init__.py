@@ -1,8 +1,9 @@
 """The join kernel: incremental multi-way window joins on Arrow chunks, with no engine around it."""
 
-from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, NumberingBucket, plan_bucket
+from watersmeet.kernel.batch_input import BatchInput
+from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, Numbered, NumberingBucket, plan_bucket
 from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
-from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
@@ -40,21 +41,23 @@ __all__ = [
     "REF",
     "TICK",
     "TS",
+    "BatchInput",
     "Bucket",
     "BucketPlan",
     "ChangeTracker",
     "Changes",
     "DistinctValues",
-    "Fetch",
     "Grid",
     "HotTable",
     "HotValue",
     "InputLayout",
     "JoinBucket",
     "JoinLayout",
+    "LatePayload",
     "LatenessPolicy",
     "LiveValues",
     "MultiwayJoin",
+    "Numbered",
     "NumberingBucket",
     "Part",
     "PersistedChunk",

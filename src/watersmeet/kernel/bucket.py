@@ -2,8 +2,8 @@
 
 `JoinBucket` joins the tuples of its share of the keys; `NumberingBucket` stands before it where a query has
 ROWS windows, sees all tuples, and lets them through in the order of the watermark. Both are fed micro-batches
-with their punctuation, say what a state store must keep, and can be restored from it. `Bucket` is a whole
-query in one process.
+(`BatchInput`), say what a state store must keep, and can be restored from it. `Bucket` is a whole query in
+one process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from watersmeet.kernel.batch_input import BatchInput
 from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
 from watersmeet.kernel.join.step_counts import StepCounts
-from watersmeet.kernel.late_payload import Fetch
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
 from watersmeet.kernel.progress.row_numbers import RowNumberer, RowPositions
@@ -32,7 +32,7 @@ HELD = "#answers"  # the section of answers that wait; no alias starts with this
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """All a bucket must know: the layout, the streams' patience, and whether answers wait."""
+    """All a bucket must know: the layout, how late streams may be, and whether answers wait."""
 
     layout: JoinLayout
     lateness: Mapping[str, LatenessPolicy]
@@ -52,7 +52,7 @@ class BucketPlan:
         return self.limit is None and not self.is_ranked
 
     def held_answers(self) -> HeldAnswers | None:
-        """An empty room for answers that wait, if they do."""
+        """What holds answers that wait, if they do; empty."""
         if self.emit_every_us is not None:
             return AnswerSampler(HELD, self.emit_every_us)
         return AnswerDelay(HELD) if self.delays_answers else None
@@ -78,54 +78,41 @@ class JoinBucket:
         self.join = MultiwayJoin(plan.layout, plan.initial_order)
         self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
         self.counts = StepCounts()  # of the latest micro-batch
-        self.waiting_bytes = 0  # this bucket's part of what waits for the watermark in the rank stage
+        self.waiting_bytes = 0  # this bucket's part of what waits in the numbering stage
         self._is_between_batches = True
         self.watermark = Watermark(plan.lateness)
         self.held = plan.held_answers()
         self.hot: dict[str, Any] = {}  # in the first bucket: what it knows of hot values, fit for JSON
 
-    def step(
-        self,
-        new: Mapping[str, pa.RecordBatch],
-        marks: Punctuation,
-        places: Mapping[str, RowPositions] | None = None,
-        watermark: int | None = None,
-        fetch: Fetch | None = None,
-    ) -> Iterator[pa.Table]:
-        """Answers of a micro-batch; behind a `NumberingBucket` the watermark and the places are given."""
-        now = self.watermark.advance(marks)
-        if watermark is not None:
-            now = self.watermark.now = max(self.watermark.now, watermark)
-        yield from self._join(new, now, places or {}, fetch)
+    def step(self, batch: BatchInput) -> Iterator[pa.Table]:
+        """Answers of a micro-batch, or of a part of one; the watermark moves with the last part."""
+        if not batch.is_last:
+            yield from self._join(batch, self.join.watermark)
+            return
+        now = self.watermark.advance(batch.punctuation)
+        if batch.watermark is not None:
+            now = self.watermark.now = max(self.watermark.now, batch.watermark)
+        self.waiting_bytes = batch.waiting_bytes
+        yield from self._join(batch, now)
         if self.held is not None:
-            for batch in self.held.release(now):
-                yield pa.Table.from_batches([batch])
+            for answers in self.held.release(now):
+                yield pa.Table.from_batches([answers])
         self._is_between_batches = True
 
-    def feed(self, new: Mapping[str, pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Answers of the first part of a micro-batch, of which `step` takes the last."""
-        yield from self._join(new, self.join.watermark, {})
-
-    def _join(
-        self,
-        new: Mapping[str, pa.RecordBatch],
-        now: int,
-        places: Mapping[str, RowPositions],
-        fetch: Fetch | None = None,
-    ) -> Iterator[pa.Table]:
+    def _join(self, batch: BatchInput, now: int) -> Iterator[pa.Table]:
         if self._is_between_batches:
             self.counts, self._is_between_batches = StepCounts(), False
         if self.limited is None:
-            steps = self.join.step(new, now, places, fetch)
+            steps = self.join.step(batch.tuples, now, batch.positions, batch.late_payload)
         else:  # without payload that comes late: it is the better part of what is to be limited
             held = self.held.room if self.held else None
-            steps = self.limited.step(new, now, places, held, self.waiting_bytes)
+            steps = self.limited.step(batch.tuples, now, batch.positions, held, self.waiting_bytes)
         for answers in steps:
             if self.held is None:
                 yield answers
             else:
-                for batch in answers.combine_chunks().to_batches():
-                    self.held.room.add(batch)
+                for part in answers.combine_chunks().to_batches():
+                    self.held.room.add(part)
         self.counts.add(self.join.counts if self.limited is None else self.limited.counts)
         self.join.arrived = {}
 
@@ -198,10 +185,10 @@ class JoinBucket:
 
 @dataclass(frozen=True)
 class Numbered:
-    """What a `NumberingBucket` lets through: tuples by alias, the places just known, and the watermark."""
+    """What a `NumberingBucket` lets through: tuples by alias, the positions just given, and the watermark."""
 
     released: dict[str, pa.RecordBatch]
-    places: dict[str, RowPositions]
+    positions: dict[str, RowPositions]
     watermark: int
     late: dict[str, int]
 
@@ -211,7 +198,7 @@ class NumberingBucket:
 
     def __init__(self, plan: BucketPlan) -> None:
         self.watermark = Watermark(plan.lateness)
-        self._rankers = {
+        self._numberers = {
             item.alias: RowNumberer(
                 f"#waiting {item.alias}",
                 plan.order_by.get(item.alias, ()),
@@ -220,27 +207,27 @@ class NumberingBucket:
             for item in plan.layout.inputs
         }
 
-    def step(self, new: Mapping[str, pa.RecordBatch], marks: Punctuation) -> Numbered:
-        """Takes a micro-batch; local filters of ROWS inputs apply after places are given."""
-        late = {alias: self._rankers[alias].push(batch) for alias, batch in new.items()}
-        now = self.watermark.advance(marks)
-        released, places = {}, {}
-        for alias, ranker in self._rankers.items():
-            batch, known = ranker.release(now)
+    def step(self, batch: BatchInput) -> Numbered:
+        """Takes a micro-batch; local filters of ROWS inputs apply after positions are given."""
+        late = {alias: self._numberers[alias].push(tuples) for alias, tuples in batch.tuples.items()}
+        now = self.watermark.advance(batch.punctuation)
+        released, positions = {}, {}
+        for alias, numberer in self._numberers.items():
+            tuples, known = numberer.release(now)
             if len(known.ts):
-                places[alias] = known
-            if batch is not None:
-                released[alias] = _kept(batch)
-        return Numbered(released, places, now, late)
+                positions[alias] = known
+            if tuples is not None:
+                released[alias] = _kept(tuples)
+        return Numbered(released, positions, now, late)
 
     def persisted(self) -> list[PersistedChunk]:
-        return [chunk for ranker in self._rankers.values() for chunk in ranker.room.persisted()]
+        return [chunk for numberer in self._numberers.values() for chunk in numberer.room.persisted()]
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark.snapshot(),
-            "next_place": {alias: ranker.next_place for alias, ranker in self._rankers.items()},
-            "next_number": {alias: ranker.room.next_number for alias, ranker in self._rankers.items()},
+            "next_place": {alias: numberer.next_place for alias, numberer in self._numberers.items()},
+            "next_number": {alias: numberer.room.next_number for alias, numberer in self._numberers.items()},
         }
 
     @classmethod
@@ -250,22 +237,22 @@ class NumberingBucket:
         bucket = cls(plan)
         bucket.watermark = Watermark.restore(plan.lateness, snapshot["watermark"])
         ordered = sorted(chunks, key=lambda chunk: chunk.number)
-        for alias, ranker in bucket._rankers.items():
-            ranker.watermark = bucket.watermark.now
-            ranker.next_place = snapshot["next_place"][alias]
+        for alias, numberer in bucket._numberers.items():
+            numberer.watermark = bucket.watermark.now
+            numberer.next_place = snapshot["next_place"][alias]
             for chunk in ordered:
-                if chunk.section == ranker.room.section:
-                    ranker.room.add(chunk.batch, chunk.number)
-            ranker.room.next_number = snapshot["next_number"][alias]
+                if chunk.section == numberer.room.section:
+                    numberer.room.add(chunk.batch, chunk.number)
+            numberer.room.next_number = snapshot["next_number"][alias]
         return bucket
 
     @property
     def state_rows(self) -> int:
-        return sum(ranker.room.rows for ranker in self._rankers.values())
+        return sum(numberer.room.rows for numberer in self._numberers.values())
 
     @property
     def state_bytes(self) -> int:
-        return sum(ranker.room.nbytes for ranker in self._rankers.values())
+        return sum(numberer.room.nbytes for numberer in self._numberers.values())
 
     nbytes = state_bytes
 
@@ -281,12 +268,16 @@ class Bucket:
 
     def step(self, new: Mapping[str, pa.RecordBatch], marks: Punctuation) -> Iterator[pa.Table]:
         """Joins a micro-batch, keyed by alias; a ROWS input brings all of its columns, to order ties by."""
-        if self.ranks is None:
-            yield from self.joins.step(new, marks)
-        else:
-            ranked = self.ranks.step(new, marks)
-            self.joins.waiting_bytes = self.ranks.nbytes
-            yield from self.joins.step(ranked.released, Punctuation(), ranked.places, ranked.watermark)
+        batch = BatchInput(new, marks)
+        if self.ranks is not None:
+            numbered = self.ranks.step(batch)
+            batch = BatchInput(
+                numbered.released,
+                positions=numbered.positions,
+                watermark=numbered.watermark,
+                waiting_bytes=self.ranks.nbytes,
+            )
+        yield from self.joins.step(batch)
 
 
 def _kept(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from watersmeet.kernel.columns import narrow
 from watersmeet.kernel.columns.narrow import narrowed, widened
-from watersmeet.spark.exchange.wire import decode, encode
+from watersmeet.spark.exchange.packed_chunk import decode, encode
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 

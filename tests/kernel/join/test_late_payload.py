@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 
 from tests.kernel.feeding import chunk, observed_max, output_rows
 from tests.strategies import cases
-from watersmeet.kernel import REF, TS, InputLayout, JoinBucket, Punctuation, lay_out, plan_bucket
+from watersmeet.kernel import REF, TS, BatchInput, InputLayout, JoinBucket, Punctuation, lay_out, plan_bucket
 from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.join import multiway as join_module
 from watersmeet.kernel.join import pieces as pieces_module
@@ -41,7 +41,7 @@ class Shelf:
         kept = [TS, *dict.fromkeys(name for _, name in layout.keys)]
         return batch.select(kept).append_column(REF, pa.array(range(base, base + batch.num_rows), pa.int64()))
 
-    def __call__(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def fetch(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
         self.asked += len(refs)
         rows = [self.batches[ref // 1000].slice(ref % 1000, 1) for ref in refs.tolist()]
         return [
@@ -60,7 +60,7 @@ def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]
                 new[item.alias] = shelf.put(layout, chunk(query, item, tuples))
         new = {alias: one for alias, one in new.items() if one.num_rows}
         marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-        answers += list(bucket.step(new, marks, fetch=shelf))
+        answers += list(bucket.step(BatchInput(new, marks, late_payload=shelf)))
     return answers
 
 
@@ -94,7 +94,7 @@ def test_payload_is_fetched_for_answers_and_for_what_stays() -> None:
         item.alias: shelf.put(layout, chunk(query, item, some))
         for item, layout, some in zip(query.inputs, layouts, (tuples, others), strict=True)
     }
-    (answers,) = bucket.step(new, Punctuation({"s1": 99, "s2": 99}), fetch=shelf)
+    (answers,) = bucket.step(BatchInput(new, Punctuation({"s1": 99, "s2": 99}), late_payload=shelf))
     assert [(row["s1.v"], row["s2.v"]) for row in answers.to_pylist()] == [("text 50", "other 50")]
     staying = 11  # of each stream: a window of 10 us holds both its ends
     assert shelf.asked == 2 + 2 * staying

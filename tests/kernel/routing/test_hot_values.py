@@ -18,6 +18,7 @@ from tests.strategies import cases
 from watersmeet.kernel import (
     NO_HOT_VALUES,
     TS,
+    BatchInput,
     Grid,
     HotTable,
     HotValue,
@@ -79,7 +80,7 @@ class Cluster:
                 new[bucket][item.alias] = part
         answers = []
         for bucket, own in zip(self.buckets, new, strict=True):
-            answers += list(bucket.step(own, marks))
+            answers += list(bucket.step(BatchInput(own, marks)))
         for item in self.query.inputs:
             seen = marks.max_ts.get(item.stream.name, BEGINNING)
             self.newest[item.alias] = max(self.newest.get(item.alias, BEGINNING), seen)

@@ -19,6 +19,7 @@ from tests.kernel.output.test_held_answers import grouped
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.kernel import (
     TS,
+    BatchInput,
     Bucket,
     JoinBucket,
     NumberingBucket,
@@ -189,7 +190,7 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
                     answers += _fed(query, parts, {name: [one]})
             feed(whole, batch, flush=batch is None)
             marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-            answers += list(parts.joins.step({}, marks))
+            answers += list(parts.joins.step(BatchInput({}, marks)))
             assert _positive(parts) == _positive(whole)
         assert oracle.bag(output_rows(query, answers)) == oracle.bag(oracle.run(*case, flush=True).rows)
 
@@ -198,7 +199,8 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
 
 def _fed(query: Query, bucket: Bucket, batch: MicroBatch) -> list[pa.Table]:
     new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
-    return list(bucket.joins.feed({alias: one for alias, one in new.items() if one.num_rows}))
+    part = {alias: one for alias, one in new.items() if one.num_rows}
+    return list(bucket.joins.step(BatchInput(part, is_last=False)))
 
 
 def _positive(bucket: Bucket) -> dict[str, int]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.shedding import Workload, run
 
-from watersmeet.kernel import TS, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import TS, BatchInput, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
 from watersmeet.kernel.shedding import survival as survival_module
 from watersmeet.kernel.shedding.survival import Ledger
 from watersmeet.query import BEGINNING, UNBOUNDED, Column, Stream, range_us, rows, tumble_us
@@ -95,7 +95,7 @@ def run_chain(limit: StateLimit | None) -> tuple[int, float]:
             for name in names
         }
         marks = Punctuation(dict.fromkeys(names, int(ts[-1].as_py())))
-        found += sum(table.num_rows for table in bucket.step(batch, marks))
+        found += sum(table.num_rows for table in bucket.step(BatchInput(batch, marks)))
         missed += bucket.counts.missed
     return found, missed
 

@@ -32,7 +32,14 @@ from watersmeet.kernel import Grid, HotTable, JoinLayout, plan_bucket
 from watersmeet.kernel.columns.hashing import hash_column
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.session import Session
-from watersmeet.spark.exchange.hot_keys import FOLDER, MIN_ROWS, SWITCH, HotKeys, plan_hot_keys
+from watersmeet.spark.exchange.hot_keys import (
+    FOLDER,
+    MIN_ROWS,
+    SWITCH,
+    HotKeys,
+    plan_hot_keys,
+    read_hot_key_settings,
+)
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.sql import parse_pipeline
@@ -160,7 +167,8 @@ def test_tables_are_kept_where_all_workers_see_them_or_nothing_is_spread(spark: 
     rows = plan_bucket(parse_pipeline(pipeline_text(QUERIES["rows"])).queries[0])
 
     def plan(checkpoint: str | None, layout: JoinLayout = bucket.layout) -> HotKeys | None:
-        return plan_hot_keys(spark, layout, Grid((3,)), "a plan", checkpoint)
+        settings = read_hot_key_settings(spark, checkpoint)
+        return plan_hot_keys(layout, Grid((3,)), "a plan", settings)
 
     assert plan(None) is None
     assert plan("hdfs://host/checkpoint") is None
@@ -178,10 +186,9 @@ def test_tables_are_kept_where_all_workers_see_them_or_nothing_is_spread(spark: 
 
 @pytest.mark.parametrize(("setting", "text"), [(SWITCH, "perhaps"), (MIN_ROWS, "many")])
 def test_settings_that_say_nothing_are_refused(spark: SparkSession, setting: str, text: str) -> None:
-    layout = plan_bucket(parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]).layout
     spark.conf.set(setting, text)
     with pytest.raises(ConfigurationError, match=f"{setting} is '{text}'"):
-        plan_hot_keys(spark, layout, Grid((3,)), "a plan", "/disk/checkpoint")
+        read_hot_key_settings(spark, "/disk/checkpoint")
 
 
 def test_a_driver_killed_while_values_are_spread_loses_and_repeats_nothing(

@@ -21,7 +21,6 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.state_limit import parse_limit
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.sources.batch_limits import limit_batches
-from watersmeet.spark.worker.worker_cache import Entry, WorkerCache
 
 FILES, ROWS, KEYS = 6, 3000, 300
 FILE_S, WINDOW_S = 5, 20
@@ -154,16 +153,6 @@ def test_values_of_distinct_without_room_are_left_out_and_told(spark: SparkSessi
     assert out.keys() < answers(tables)
     assert told[-1].totals.left_out > 0
     assert any("values of DISTINCT are left out so far" in progress.notice for progress in told)
-
-
-def test_a_worker_keeps_only_its_share_of_a_limited_querys_buckets() -> None:
-    cache = WorkerCache(10**9)
-    for bucket in range(3):
-        cache.put(("q", "plan", "join", bucket), Entry("t", None, None, 5), 1)
-    cache.put(("q", "plan", "distinct", 0), Entry("t", None, None, 5))
-    assert cache.take(("q", "plan", "join", 1)) is None
-    assert cache.take(("q", "plan", "join", 2)) is not None
-    assert cache.take(("q", "plan", "distinct", 0)) is not None
 
 
 @pytest.mark.parametrize(

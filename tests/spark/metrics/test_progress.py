@@ -10,9 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import lay_out
 from watersmeet.query import BEGINNING, Column, Stream
-from watersmeet.spark.metrics.metrics import METRICS, metric_names, observed
+from watersmeet.spark.metrics.metrics import METRICS, Metric, Metrics, max_ts
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sources.generator import FORMAT
+from watersmeet.spark.stages.join_metrics import join_metrics
 from watersmeet.sql import bind_query
 
 
@@ -111,11 +112,12 @@ def test_the_json_of_progress_is_plain() -> None:
 
 def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: Path) -> None:
     source = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60").load()
-    told = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
-    told_of_even = F.when(F.unix_micros("ts") % 2000 == 0, told)  # the others are answers, and tell nothing
-    output = source.repartition(3).select(told_of_even.alias(METRICS))
+    reported = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
+    reported_by_even = F.when(F.unix_micros("ts") % 2000 == 0, reported)  # the others are answers alone
+    output = source.repartition(3).select(reported_by_even.alias(METRICS))
+    metrics = Metrics([max_ts("r1"), Metric("input_a"), Metric("answers")])
     query = (
-        observed(output, "watersmeet", ("input_a", "answers", "max_ts_r1"))
+        metrics.observed(output, "watersmeet")
         .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
@@ -139,7 +141,7 @@ def test_no_two_metrics_have_one_name_whatever_the_aliases() -> None:
     inputs = ", ".join(f"s{n} [RANGE 1 SECOND] AS {alias}" for n, alias in enumerate(aliases))
     equal = " AND ".join(f"a.k = {alias}.k" for alias in aliases[1:])
     query = bind_query(f"SELECT a.k FROM {inputs} WHERE {equal}", streams)
-    names = metric_names(lay_out(query), tuple(stream.name for stream in streams))
+    names = join_metrics(lay_out(query), tuple(stream.name for stream in streams)).names
     assert len(set(names)) == len(names)
 
 

@@ -132,7 +132,7 @@ def test_the_package_ships_whole_and_alone() -> None:
     assert {
         "watersmeet/__init__.py",
         "watersmeet/kernel/join/multiway.py",
-        "watersmeet/spark/stages/stage.py",
+        "watersmeet/spark/stages/join_stage.py",
     } <= {*names}
     assert all(name.startswith("watersmeet/") and "__pycache__" not in name for name in names)
     assert zip_package() == zip_package()

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from watersmeet.session import Session
-from watersmeet.spark.exchange.wire import CHUNK, decode
+from watersmeet.spark.exchange.packed_chunk import decode
+from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows

@@ -30,7 +30,7 @@ from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import SAMPLE_PROBERS, Probe, ProbingOrder
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Group, ValueGroups
-from watersmeet.kernel.late_payload import Fetch
+from watersmeet.kernel.late_payload import LatePayload
 from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.chunk import Chunk
@@ -78,12 +78,12 @@ class MultiwayJoin:
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
         places: Mapping[str, RowPositions] | None = None,
-        fetch: Fetch | None = None,
+        late: LatePayload | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
         Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
-        `fetch` brings the payload of chunks that came with references in its place.
+        `late` brings the payload of chunks that came with references in its place.
         """
         self.counts = StepCounts()
         places = places or {}
@@ -94,8 +94,8 @@ class MultiwayJoin:
             self.stores[alias].settle_places(known.first, known.ts)
         ready = self.arrived = self._release(added, max(watermark, self.watermark))
         found = self._find(ready)
-        if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
-            found = self._with_payload(found, max(watermark, self.watermark), fetch)
+        if late is not None and any(REF in batch.schema.names for batch in new.values()):
+            found = self._with_payload(found, max(watermark, self.watermark), late)
         for complete in found:
             sure, table = answers(self.stores, complete)
             if table.num_rows:
@@ -264,7 +264,7 @@ class MultiwayJoin:
                         self.stores[head].index(arrivals)
 
     def _with_payload(
-        self, found: Iterator[Partials[int]], watermark: int, fetch: Fetch
+        self, found: Iterator[Partials[int]], watermark: int, late: LatePayload
     ) -> Iterator[Partials[int]]:
         """The same combinations, once their payload and that of all tuples which stay has been fetched.
 
@@ -280,7 +280,7 @@ class MultiwayJoin:
                 break
         stays = watermark if rows <= MAX_WAITING else BEGINNING
         for alias, store in self.stores.items():
-            store.bring_payload([complete.rows[alias] for complete in waiting], stays, fetch)
+            store.bring_payload([complete.rows[alias] for complete in waiting], stays, late)
         yield from waiting
         yield from found
 

@@ -19,7 +19,7 @@ from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
-from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.state.chunk import Chunk, gather, held_by, owners_of
 from watersmeet.kernel.state.chunks import mergeable
@@ -238,7 +238,7 @@ class TupleStore:
         inside = (within >= 0) & (within < sizes[owners])
         return self._known_chances[np.where(inside, places, -1)]
 
-    def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
+    def bring_payload(self, matched: Sequence[Longs], watermark: int, late: LatePayload) -> None:
         """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
         for place, chunk in enumerate(self.chunks):
             if REF not in chunk.schema.names:
@@ -246,7 +246,7 @@ class TupleStore:
             needed = self.layout.window.known_end_us(np.asarray(chunk.column(TS))) > watermark
             for rows in matched:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
-            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, fetch))
+            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, late))
 
     def _append(self, width: int, number: int, arrivals: Arrivals) -> None:
         first_row = int(arrivals.rows.min()) // ROWS_PER_SLICE * ROWS_PER_SLICE

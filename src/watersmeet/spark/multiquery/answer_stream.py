@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.query import Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
-from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint
+from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.sources.read_sources import Sources
 
@@ -34,13 +35,13 @@ def stream_answers(
 ) -> AnswerStream:
     """The answers of all `queries`, by number, of a dataflow that reads these sources."""
     ship = ship_dataflow(spark, dataflow)
-    compiler = DataflowCompiler(
-        dataflow=dataflow,
-        ship=ship,
-        inputs=dataflow_inputs(dataflow, streams, sources.tuples, sources.files),
+    tasks = plan_levels(
+        dataflow,
+        ship,
+        dataflow_inputs(dataflow, streams),
         partitions=partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
+        direct=sources.files.keys(),
     )
-    return AnswerStream(
-        compiler.answers(), AnswerDecoder(ship, queries, column_types(streams, sources.tuples))
-    )
+    blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
+    return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))

@@ -37,10 +37,15 @@ class ShippedDataflow:
         return self.inline if self.inline is not None else _read(self.digest)
 
 
+def ship_inline(dataflow: SharedDataflow) -> ShippedDataflow:
+    """The dataflow with every task, whatever its size."""
+    return ShippedDataflow(_digest(pickle.dumps(dataflow)), dataflow)
+
+
 def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataflow:
     """Makes a dataflow known to all workers, present and future."""
     blob = pickle.dumps(dataflow)
-    digest = hashlib.sha256(blob).hexdigest()[:16]
+    digest = _digest(blob)
     if len(blob) <= INLINE_BYTES:
         return ShippedDataflow(digest, dataflow)
     path = _folder() / _file(digest)
@@ -48,6 +53,10 @@ def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataf
         path.write_bytes(blob)
     spark.sparkContext.addFile(str(path))  # executors fetch it from there, whenever they start
     return ShippedDataflow(digest)
+
+
+def _digest(blob: bytes) -> str:
+    return hashlib.sha256(blob).hexdigest()[:16]
 
 
 @functools.cache

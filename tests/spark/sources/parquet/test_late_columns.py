@@ -13,15 +13,9 @@ from watersmeet.kernel import REF, TS, InputLayout
 from watersmeet.query import range_us
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
-from watersmeet.spark.sources.parquet.late_columns import (
-    LATE_BUCKETS,
-    LATE_BYTES,
-    LATE_ROWS,
-    LateColumns,
-    late_columns,
-    refer,
-)
+from watersmeet.spark.sources.parquet.late_columns import LateColumns, late_columns, refer
 from watersmeet.spark.sources.parquet.rows import DIRECT, FileColumn
+from watersmeet.spark.tuning import DEFAULT
 
 
 def test_only_wide_text_of_many_rows_and_few_buckets_comes_late(tmp_path: Path) -> None:
@@ -31,17 +25,21 @@ def test_only_wide_text_of_many_rows_and_few_buckets_comes_late(tmp_path: Path) 
         FileColumn("n", "n", "bigint"),
     ]
     uris = []
-    for name, rows, width in (("wide", LATE_ROWS, 300), ("narrow", LATE_ROWS, 100), ("few", 100, 300)):
+    for name, rows, width in (
+        ("wide", DEFAULT.late_rows, 300),
+        ("narrow", DEFAULT.late_rows, 100),
+        ("few", 100, 300),
+    ):
         path = tmp_path / f"{name}.parquet"
         letters = np.random.default_rng(0).integers(97, 123, (rows, width), dtype=np.uint8)
         notes = [line.tobytes().decode() for line in letters]
         pq.write_table(pa.table({"k": notes, "note": notes, "n": range(rows)}), path)
         uris.append(f"file:{path}")
-    assert late_columns(uris[:1], columns, LATE_BUCKETS) == (columns[1],)
-    assert late_columns(uris[:2], columns, LATE_BUCKETS) == ()
-    assert late_columns(uris[2:], columns, LATE_BUCKETS) == ()
-    assert late_columns(uris[:1], columns, LATE_BUCKETS + 1) == ()
-    assert late_columns(uris[:1], [columns[0], columns[2]], LATE_BUCKETS) == ()
+    assert late_columns(uris[:1], columns, DEFAULT.late_buckets) == (columns[1],)
+    assert late_columns(uris[:2], columns, DEFAULT.late_buckets) == ()
+    assert late_columns(uris[2:], columns, DEFAULT.late_buckets) == ()
+    assert late_columns(uris[:1], columns, DEFAULT.late_buckets + 1) == ()
+    assert late_columns(uris[:1], [columns[0], columns[2]], DEFAULT.late_buckets) == ()
 
 
 def test_references_over_several_tasks(tmp_path: Path) -> None:
@@ -60,8 +58,8 @@ def test_references_over_several_tasks(tmp_path: Path) -> None:
     late = LateColumns({"a": (FileColumn("note", "note", "string"),)})
     chunks = late.admit(layout, [*sent(uris[:2]), *sent(uris[2:])])
     refs = np.concatenate([np.asarray(one.column(REF)) for one in chunks])
-    assert late("a", ["note"], refs[[9, 0, 7, 0]])[0].to_pylist() == ["2/1", "0/0", "1/3", "0/0"]
-    assert late("a", ["note"], refs[:0])[0].to_pylist() == []
+    assert late.fetch("a", ["note"], refs[[9, 0, 7, 0]])[0].to_pylist() == ["2/1", "0/0", "1/3", "0/0"]
+    assert late.fetch("a", ["note"], refs[:0])[0].to_pylist() == []
     whole = pa.record_batch({TS: pa.array([9]), "k": pa.array([9]), "note": pa.array(["here"])})
     mixed = LateColumns({"a": (FileColumn("note", "note", "string"),)}).admit(
         layout, [*sent(uris[2:]), whole]
@@ -71,11 +69,11 @@ def test_references_over_several_tasks(tmp_path: Path) -> None:
 
 def test_wide_text_is_the_same_whenever_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """Three batches of wide tuples, joined with text that comes late and with text that Spark reads."""
-    random, rows = np.random.default_rng(1), LATE_ROWS
+    random, rows = np.random.default_rng(1), DEFAULT.late_rows
     for name in ("s1", "s2"):
         (tmp_path / name).mkdir()
         for batch in range(3):
-            letters = random.integers(97, 123, (rows, LATE_BYTES + 50), dtype=np.uint8)
+            letters = random.integers(97, 123, (rows, DEFAULT.late_bytes + 50), dtype=np.uint8)
             table = {
                 "k": random.integers(0, 2 * rows, rows),
                 "note": [line.tobytes().decode() for line in letters],

@@ -1,4 +1,4 @@
-"""Rows gathered for the shuffle: what a task sends at once, with the marks of the stream's progress."""
+"""Rows collected for the shuffle: what a task sends at once, with the punctuation of its stream."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel import TS
-from watersmeet.spark.exchange.wire import UNKNOWN
+from watersmeet.spark.exchange.messages import UNKNOWN
+from watersmeet.spark.tuning import Tuning
 
 NOW = "__now"  # the batch's own time, where some stream is declared with idle_after
 NOW_SQL = "unix_micros(current_timestamp())"
-CHUNK_ROWS = 1 << 20  # a task sends what it has gathered when it reaches this many rows
-CHUNK_BYTES = 64 << 20  # or this many bytes
 
 
 @dataclass(frozen=True)
-class Gathered:
+class Collected:
     """Tuples to be sent together; the event time and the batch's time are the largest so far."""
 
     tuples: pa.RecordBatch
@@ -28,12 +27,10 @@ class Gathered:
     null_times: int
 
 
-def gather(
-    batches: Iterator[pa.RecordBatch],
-    usable: Callable[[pa.RecordBatch], pa.RecordBatch],
-    most_bytes: int = CHUNK_BYTES,
-) -> Iterator[Gathered]:
-    """The usable tuples of all rows in large batches; rows that are not usable count for the marks."""
+def collect(
+    batches: Iterator[pa.RecordBatch], usable: Callable[[pa.RecordBatch], pa.RecordBatch], tuning: Tuning
+) -> Iterator[Collected]:
+    """The usable tuples of all rows in large batches; rows that are not usable count for the punctuation."""
     held: list[pa.RecordBatch] = []
     rows, nbytes, null_times, max_ts, now_us = 0, 0, 0, UNKNOWN, UNKNOWN
     for batch in batches:
@@ -48,8 +45,8 @@ def gather(
         held.append(usable(batch))
         rows += int(batch.num_rows)
         nbytes += int(held[-1].nbytes)
-        if rows >= CHUNK_ROWS or nbytes >= most_bytes:
-            yield Gathered(pa.concat_batches(held), max_ts, now_us, null_times)
+        if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
+            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times)
             held, rows, nbytes, null_times = [], 0, 0, 0
     if rows:
-        yield Gathered(pa.concat_batches(held), max_ts, now_us, null_times)
+        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times)
