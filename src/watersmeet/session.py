@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
-from watersmeet.plan.explain.physical import explain_plan
+from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics

@@ -17,7 +17,7 @@ from watersmeet.query import Pipeline
 from watersmeet.session import Session
 from watersmeet.sql import parse_pipeline
 
-SMALL = Demo(seconds=2, rate=400, seed=5)
+SMALL = Demo(seconds=1, rate=800, seed=5)
 
 
 @pytest.fixture(scope="module")

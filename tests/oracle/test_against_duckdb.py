@@ -1,6 +1,6 @@
-"""The oracle against DuckDB, whose SQL is written from the table of windows alone: no lives, no ends.
+"""The oracle against DuckDB, whose SQL is written from the table of windows alone: no lifetimes, no ends.
 
-An input's tuple is inside its window at an instant by that table's own words. An answer is a combination
+An input's tuple is inside its window at an instant as that table says it. An answer is a combination
 inside at t, its largest ts; the relation of answers valid at any instant is the same condition there.
 """
 
@@ -133,7 +133,7 @@ def merged(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]
 
 
 def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str, Sequence[Tuple]]) -> int:
-    """A table for each stream with every tuple's place in it, and one of instants; returns the horizon."""
+    """A table for each stream with every tuple's row number, and one of instants; returns the horizon."""
     for stream in query.streams:
         database.register("arrived", without_zones(stream, streams[stream.name]))
         ordering = ", ".join(
@@ -147,7 +147,7 @@ def load(database: duckdb.DuckDBPyConnection, query: Query, streams: Mapping[str
             database,
             f"""
             CREATE OR REPLACE TABLE {stream.name} AS
-            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS place FROM arrived
+            SELECT *, row_number() OVER (ORDER BY {ordering}) - 1 AS n FROM arrived
         """,
         )
     moments = [tuple_.ts for tuples in streams.values() for tuple_ in tuples] or [0]
@@ -202,11 +202,11 @@ def inside(item: Input) -> str:
         case TumbleWindow():
             return f"{floor_to('answer_time', size)} = {floor_to(f'{alias}.ts', size)}"
         case RowsWindow():
-            later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.place > {alias}.place"
+            later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.n > {alias}.n"
             return f"({later}) < {size}"
         case TumbleRowsWindow():
-            newest = f"SELECT max(o.place) // {size} FROM {name} o WHERE o.ts <= answer_time"
-            return f"({newest}) = {alias}.place // {size}"
+            newest = f"SELECT max(o.n) // {size} FROM {name} o WHERE o.ts <= answer_time"
+            return f"({newest}) = {alias}.n // {size}"
         case _:
             return "true"
 

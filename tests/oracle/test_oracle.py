@@ -42,7 +42,7 @@ def stream(name: str, lateness_us: int = 0, key: str = "bigint") -> Stream:
 
 
 def same_key(*inputs: Input, select: Sequence[Output] = ()) -> Query:
-    """A join of all inputs on k that answers with every v, unless told otherwise."""
+    """A join of all inputs on k that answers with every v, unless other columns are given."""
     aliases = tuple(item.alias for item in inputs)
     attributes = tuple(Attribute(alias, column_expr(alias, "k")) for alias in aliases)
     classes = (AttributeClass(attributes),) if len(inputs) > 1 else ()

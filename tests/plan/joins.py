@@ -54,7 +54,7 @@ def join_query(
     classes: Sequence[Sequence[str]],
     windows: Mapping[str, Window] | None = None,
 ) -> Query:
-    """A query over streams named like their aliases, each under 10 s unless told otherwise."""
+    """A query over streams named like their aliases, each under 10 s unless another window is given."""
     columns = tuple(Column(f"c{n}", "bigint") for n in range(len(classes)))
     inputs = tuple(
         Input(alias, Stream(alias, columns), (windows or {}).get(alias, range_us(10_000_000)))

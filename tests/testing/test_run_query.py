@@ -67,7 +67,7 @@ def test_a_tuple_without_event_time_takes_no_part() -> None:
     ]
     result = run_query(PAID, batches, streams=[ORDERS, PAYMENTS])
     assert [row[1] for row in result.answers] == ["bob"]
-    assert result.steps[0].metrics["undated_o"] == 1
+    assert result.steps[0].metrics["null_times_o"] == 1
     assert result.matches_oracle()
 
 

@@ -70,7 +70,7 @@ def compare(
     engines: Sequence[str] = ("ours", "cascade", "cascade-rocksdb", "duckdb"),
     warm_up_s: float = WARM_UP_S,
     partitions: int | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Writes the data, runs the engines one after another, checks that their answers agree.
 
@@ -79,11 +79,11 @@ def compare(
     workload = _workload(name)
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
     try:
-        tell(f"{name}: writing {batches} batches of {batch_rows} rows")
+        report(f"{name}: writing {batches} batches of {batch_rows} rows")
         workload.write(folder, batch_rows=batch_rows, batches=batches)
         outcomes = []
         for engine in engines:
-            tell(f"{name}: {engine}")
+            report(f"{name}: {engine}")
             outcomes.append(_run(engine, workload, folder, batch_rows, warm_up_s, partitions))
             shutil.rmtree(folder / WARM_UP, ignore_errors=True)
         _check_agreement(name, [outcome for outcome, _ in outcomes])
@@ -118,7 +118,7 @@ def _run(
 
 
 def run_child(command: Sequence[str], what: str) -> int:
-    """Runs a process to its end; the peak of its memory. What makes it fail is told in its last words."""
+    """Runs a process to its end; the peak of its memory. A failure quotes the end of its output."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         memory = _PeakMemory(process.pid)
         memory.start()
@@ -150,8 +150,8 @@ def _check_agreement(name: str, outcomes: Sequence[Outcome]) -> None:
     """Engines that give different answers are not compared by speed."""
     different = {(outcome.answers, outcome.digest) for outcome in outcomes}
     if len(different) > 1:
-        told = ", ".join(f"{outcome.engine} {outcome.answers}" for outcome in outcomes)
-        raise WatersmeetError(f"{name}: the engines' answers differ ({told})")
+        counts = ", ".join(f"{outcome.engine} {outcome.answers}" for outcome in outcomes)
+        raise WatersmeetError(f"{name}: the engines' answers differ ({counts})")
 
 
 class _PeakMemory(threading.Thread):

@@ -1,4 +1,4 @@
-"""Many queries at once: one shared dataflow, against one streaming query of Spark's own joins for each.
+"""Many queries at once: our shared dataflow, against one streaming query of Spark's own joins for each.
 
 Each runs in a process of its own over the same files. Ours is measured over its steady batches. Spark's
 queries are all started together, after one of them has run for a while alone; if they have not come to the
@@ -70,31 +70,31 @@ def bench_queries(
     batch_rows: int,
     batches: int,
     limit_s: float = LIMIT_S,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[QueriesFigures, ...]:
     """Runs every number of queries both ways, and ours once more with queries that differ in constants."""
     root = Path(tempfile.mkdtemp(prefix="watersmeet-queries-"))
     try:
-        tell(f"writing {batches} batches of {batch_rows} rows")
+        report(f"writing {batches} batches of {batch_rows} rows")
         QuerySet(1).write(root / "data", batch_rows=batch_rows, batches=batches)
         figures = []
         for count in counts:
-            figures.append(_run(OURS, QuerySet(count), root, limit_s, tell))
+            figures.append(_run(OURS, QuerySet(count), root, limit_s, report))
             if count in spark_counts:
-                figures.append(_run(SPARK, QuerySet(count), root, limit_s, tell))
+                figures.append(_run(SPARK, QuerySet(count), root, limit_s, report))
                 _check_agreement(figures[-2], figures[-1])
         most = max(counts)
         if most >= 100:
-            figures.append(_run(OURS, QuerySet(most, constants=100), root, limit_s, tell))
+            figures.append(_run(OURS, QuerySet(most, constants=100), root, limit_s, report))
         return tuple(figures)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _run(
-    engine: str, queries: QuerySet, root: Path, limit_s: float, tell: Callable[[str], None]
+    engine: str, queries: QuerySet, root: Path, limit_s: float, report: Callable[[str], None]
 ) -> QueriesFigures:
-    tell(f"{engine}: {queries.queries} queries")
+    report(f"{engine}: {queries.queries} queries")
     folder = root / f"{engine}-{queries.queries}-{queries.constants}"
     folder.mkdir()
     order = {"engine": engine, "set": asdict(queries), "data": str(root / "data"), "limit_s": limit_s}
@@ -187,15 +187,15 @@ def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) 
     schema = ", ".join(f"{column.name} {column.type}" for column in queries.streams[0].columns)
     files = len(list((data / queries.streams[0].name).glob("*.parquet")))
 
-    def start(name: str, text: str, place: Path) -> StreamingQuery:
+    def start(name: str, text: str, target: Path) -> StreamingQuery:
         query = bind_query(text, queries.streams)
         sources: dict[str, DataFrame] = {}
         for stream in query.streams:
             reader = session.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
             sources[stream.name] = reader.parquet(str(data / stream.name))
         writer = cascade(query, sources).writeStream.format("parquet").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(place / "checkpoints" / name))
-        return writer.start(str(place / "answers" / name))
+        writer = writer.option("checkpointLocation", str(target / "checkpoints" / name))
+        return writer.start(str(target / "answers" / name))
 
     texts = queries.texts()
     first = next(iter(texts))

@@ -78,7 +78,7 @@ def bench_joins(
                 engines=chosen,
                 warm_up_s=warm_up if warm_up is not None else (QUICK_WARM_UP_S if quick else WARM_UP_S),
                 partitions=partitions,
-                tell=tell,
+                report=tell,
             )
             comparisons.append(comparison)
             console.print(as_table(comparison))
@@ -108,7 +108,7 @@ def bench_skew(
     """Measure what spreading hot values brings: skewed streams with it and without it."""
     from watersmeet.bench import skew
 
-    figures = skew.bench_skew(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, tell=tell)
+    figures = skew.bench_skew(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell)
     Console().print(skew.as_table(figures))
     tell(f"figures in {skew.write(figures, out, batch_rows=batch_rows, batches=batches)}")
 
@@ -118,7 +118,7 @@ def bench_queries(batch_rows: BatchRows = 20_000, batches: Batches = 12, out: Ou
     """Measure what many queries cost in one shared dataflow, and as many streaming queries of Spark's own."""
     from watersmeet.bench import queries
 
-    figures = queries.bench_queries(batch_rows=batch_rows, batches=batches, tell=tell)
+    figures = queries.bench_queries(batch_rows=batch_rows, batches=batches, report=tell)
     Console().print(queries.as_table(figures))
     tell(f"figures in {queries.write(figures, out, batch_rows=batch_rows, batches=batches)}")
 
@@ -130,6 +130,6 @@ def bench_routings(
     """Compare the ways of routing a query, for four shapes of join graph."""
     from watersmeet.bench import routings
 
-    figures = routings.bench_routings(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, tell=tell)
+    figures = routings.bench_routings(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell)
     Console().print(routings.as_table(figures))
     tell(f"figures in {routings.write(figures, out, batch_rows=batch_rows, batches=batches)}")

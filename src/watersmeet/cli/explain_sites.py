@@ -13,7 +13,7 @@ from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import waiting
 from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.explain.sites import SiteExplanation, explain_sites
+from watersmeet.plan.explain import SiteExplanation, explain_sites
 from watersmeet.plan.sites.advice import SiteAdvice
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
@@ -23,8 +23,7 @@ from watersmeet.spark.session.packages import add_packages
 from watersmeet.spark.sources.open_stream import read_batch
 
 if TYPE_CHECKING:
-    from watersmeet.lab.wan.advice.advice import SiteSimulation
-    from watersmeet.lab.wan.advice.sample import SiteSample
+    from watersmeet.lab.wan.advice import SiteSample, SiteSimulation
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ def _seconds(text: str) -> float:
 def _simulate(
     file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, master: str, rows: int, seed: int
 ) -> SiteSimulation:
-    from watersmeet.lab.wan.advice.advice import sample_seconds, simulate_advice
-    from watersmeet.lab.wan.advice.sample import draw_sample
+    from watersmeet.lab.wan.advice import draw_sample, sample_seconds, simulate_advice
 
     taken = _take(file, advice.query, master, rows)
     if isinstance(taken, str):
@@ -94,7 +92,7 @@ def _simulate(
 
 def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
     """The first tuples of the sources; where they cannot be had, the reason."""
-    from watersmeet.lab.wan.advice.sample import taken_sample
+    from watersmeet.lab.wan.advice import taken_sample
 
     for stream in query.streams:
         if stream.source is None:

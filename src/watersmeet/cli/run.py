@@ -16,7 +16,7 @@ from watersmeet.cli.spark_session import explained, parse_settings, spark_sessio
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.terminal.progress_display import count, open_display
 from watersmeet.cli.terminal.spark_log import open_log, trim_log
-from watersmeet.cli.terminal.stop_signals import StopWish, catch_stop
+from watersmeet.cli.terminal.stop_signals import StopRequest, catch_stop
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
@@ -29,11 +29,11 @@ def run_command(
     file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
     master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Take what the sources hold now, then end; resumable.")
+        bool, typer.Option("--available-now", help="Process what the sources hold now, then end; resumable.")
     ] = False,
     flush: Annotated[
         bool,
-        typer.Option("--flush", help="With --available-now: the input ends here; let out what still waits."),
+        typer.Option("--flush", help="With --available-now: the input ends here; emit what still waits."),
     ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="Start a batch this often, such as 1s.", metavar="DURATION")
@@ -49,7 +49,9 @@ def run_command(
         Path | None,
         typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print progress as JSON, one event a line.")
+    ] = False,
     log: Annotated[
         Path | None,
         typer.Option(help="Where Spark's own messages go [default: beside the checkpoint].", metavar="LOG"),
@@ -61,7 +63,7 @@ def run_command(
     shed: Annotated[
         str | None,
         typer.Option(
-            help="What goes when state is at its limit [default: random].",
+            help="Which tuples go when state is at its limit [default: random].",
             metavar="random|oldest|least|none",
         ),
     ] = None,
@@ -78,11 +80,22 @@ def run_command(
     ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
-    given = tuple(conf or ())
     request = Request(
-        file, master, available_now, flush, trigger, checkpoint, given, stats, as_json, log,
-        state_limit, shed, hot_keys, routing,
-    )  # fmt: skip
+        file=file,
+        master=master,
+        available_now=available_now,
+        flush=flush,
+        trigger=trigger,
+        checkpoint=checkpoint,
+        conf=tuple(conf or ()),
+        stats=stats,
+        as_json=as_json,
+        log=log,
+        state_limit=state_limit,
+        shed=shed,
+        hot_keys=hot_keys,
+        routing=routing,
+    )
     raise typer.Exit(run_pipeline(request))
 
 
@@ -140,10 +153,10 @@ class Run:
         tell_inferred(self.request.as_json, run.inferred)
         return run
 
-    def _show(self, run: PipelineRun, stop: StopWish) -> None:
+    def _show(self, run: PipelineRun, stop: StopRequest) -> None:
         as_json, jobs = self.request.as_json, run.jobs
         prints = any(job.sink is None or job.sink.connector.format.lower() == "console" for job in jobs)
-        # Answers on the terminal and a screen that is drawn over itself would spoil each other.
+        # Printed answers would break up a screen that redraws itself.
         console = Console(stderr=prints and not as_json)
         self._tell_event("start", queries=[job.name for job in jobs], checkpoint=self.request.checkpoint_root)
         with open_display(console, title=str(self.request.file), as_json=as_json, as_lines=prints) as display:

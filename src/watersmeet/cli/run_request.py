@@ -1,4 +1,4 @@
-"""What `watersmeet run` was asked for."""
+"""The arguments of `watersmeet run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.routing import ROUTINGS
+from watersmeet.plan.routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions
@@ -19,9 +19,9 @@ AUTO = "auto"
 ON_OFF = {"on": "true", "off": "false"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the command line asked for."""
+    """The arguments of one `watersmeet run`, checked when they are used."""
 
     file: Path
     master: str = DEFAULT_MASTER
@@ -46,7 +46,7 @@ class Request:
         """How to run; refuses options that contradict each other."""
         if self.trigger is not None and self.available_now:
             raise ConfigurationError(
-                "--trigger paces a query that goes on; with --available-now there is nothing to pace"
+                "--trigger is for a query that keeps running; with --available-now leave it out"
             )
         try:
             trigger_us = None if self.trigger is None else parse_duration(self.trigger)
@@ -67,7 +67,7 @@ class Request:
         return None if self.routing == AUTO else self.routing
 
     def settings(self) -> dict[str, str]:
-        """What was asked for that travels as a setting of the session."""
+        """The arguments that become settings of the session."""
         if self.hot_keys is None:
             return {}
         if self.hot_keys not in ON_OFF:

@@ -99,7 +99,11 @@ class ServeRequest:
         """What `watersmeet run` would have been asked for, as far as they have things in common."""
         place = self.folder.path / "server"
         return Request(
-            place, available_now=self.available_now, trigger=self.trigger, checkpoint=str(place), log=self.log
+            file=place,
+            available_now=self.available_now,
+            trigger=self.trigger,
+            checkpoint=str(place),
+            log=self.log,
         )
 
     def command(self) -> str:

@@ -1,4 +1,4 @@
-"""`watersmeet size`: the memory, or the partitions, a query needs for answers as complete as wanted."""
+"""`watersmeet size`: the memory, or the partitions, that a query needs for a wanted completeness."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN_RATES = "a pipeline file has its own rates and windows: leave out --rate an
 def size_command(
     file: Annotated[
         Path | None,
-        typer.Argument(help="The pipeline file; without it, numbers typed in.", metavar="[FILE.sql]"),
+        typer.Argument(help="The pipeline file; or give the numbers yourself.", metavar="[FILE.sql]"),
     ] = None,
     completeness: Annotated[
         float, typer.Option(help="The share of answers wanted, above 0 and at most 1.")
@@ -43,7 +43,7 @@ def size_command(
         ),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Tell the completeness of this many as well.")
+        int | None, typer.Option(min=1, help="Show the completeness of this many as well.")
     ] = None,
     stats: Annotated[
         Path | None,
@@ -63,7 +63,8 @@ def size_command(
     live: Annotated[
         Path | None,
         typer.Option(
-            help="Size by what a run has told: its checkpoint, or what `run --json` printed.", metavar="PATH"
+            help="Size by the progress of a run: its checkpoint, or the output of `run --json`.",
+            metavar="PATH",
         ),
     ] = None,
 ) -> None:
@@ -74,7 +75,7 @@ def size_command(
         show_reports(_state_reports(file, completeness, partitions, stats, live), as_json=as_json)
         return
     if live is not None:
-        raise ConfigurationError("--live tells the memory that is needed: leave out --memory")
+        raise ConfigurationError("--live computes the memory that is needed: leave out --memory")
     if (memory is None) == (not memory_tuples):
         raise ConfigurationError("say what fits in a partition: --memory 256MB, or --memory-tuples a=100000")
     if file is None:
@@ -99,7 +100,7 @@ def size_command(
 def _state_reports(
     file: Path, target: float, partitions: int | None, stats: Path | None, live: Path | None
 ) -> dict[str, StateReport]:
-    """The memory of each query's state, by what was measured of its streams."""
+    """The memory of each query's state, from the measured rates and sizes of its streams."""
     count = partitions or default_partitions(DEFAULT_MASTER, {})
     known = statistics_for(file, stats)
     reports = {}
@@ -116,12 +117,12 @@ def _state_reports(
 
 
 def read_progress(path: Path, query: str) -> dict[str, Any]:
-    """What a query last told of itself: in a checkpoint's folder, or in the output of `run --json`."""
+    """The last progress of a query: in a checkpoint's folder, or in the output of `run --json`."""
     kept = next((p for p in (path / query / PROGRESS, path / PROGRESS) if p.exists()), None)
     try:
         lines = (kept or path).read_text().splitlines()
     except OSError as error:
-        raise ConfigurationError(f"{path} tells no progress of {query}: {error.strerror}") from None
+        raise ConfigurationError(f"{path} has no progress of {query}: {error.strerror}") from None
     found = None
     for line in lines:
         try:
@@ -131,7 +132,7 @@ def read_progress(path: Path, query: str) -> dict[str, Any]:
         if isinstance(record, dict) and "inputs" in record and record.get("query", query) == query:
             found = record
     if found is None:
-        raise ConfigurationError(f"{path} tells no progress of {query}")
+        raise ConfigurationError(f"{path} has no progress of {query}")
     return found
 
 

@@ -1,9 +1,8 @@
 """What a query means, as the plainest code: the contract every strategy and runtime is tested against.
 
-A tuple has a lifetime [ts, end), which its window gives it. A combination of one tuple per input is an answer
-when it meets every condition and the lifetimes of its tuples overlap, so when t = max ts comes before the
-first end; the answer itself is valid during [t, end). For `a [RANGE 10 US], b [RANGE 5 US]` and tuples of one
-key
+A tuple has a lifetime [ts, end), given by its window. A combination of one tuple per input is an answer when
+it meets every condition and the lifetimes of its tuples overlap, so when t = max ts comes before the first
+end; the answer itself is valid during [t, end). For `a [RANGE 10 US], b [RANGE 5 US]` and tuples of one key
 
     a at 0 has [0, 11)     b at 3 has [3, 9)     a at 9 has [9, 20)
 
@@ -127,7 +126,7 @@ class _Partial:
 
 
 def _extend(partial: list[_Partial], alias: str, candidates: list[_Candidate]) -> list[_Partial]:
-    """Each partial combination with each tuple of equal common classes and overlapping lifetime."""
+    """Each partial combination with each tuple that agrees on their common classes and overlaps in time."""
     if not partial or not candidates:
         return []
     common = partial[0].keys.keys() & candidates[0].keys.keys()
@@ -147,9 +146,9 @@ def _connected_order(query: Query) -> list[Input]:
     """The inputs so that each shares a class with an earlier one: only a matter of speed."""
     order = [query.inputs[0]]
     while len(order) < len(query.inputs):
-        placed = {item.alias for item in order}
-        rest = [item for item in query.inputs if item.alias not in placed]
-        near = [item for item in rest if placed.intersection(query.graph.neighbours(item.alias))]
+        taken = {item.alias for item in order}
+        rest = [item for item in query.inputs if item.alias not in taken]
+        near = [item for item in rest if taken.intersection(query.graph.neighbours(item.alias))]
         order.append((near or rest)[0])
     return order
 
@@ -170,16 +169,16 @@ def _ends(item: Input, tuples: Sequence[Tuple]) -> list[tuple[Tuple, int]]:
     """Each tuple with the instant it leaves its window."""
     if not item.window.counts_rows:
         return [(tuple_, item.window.end_us(tuple_.ts)) for tuple_ in tuples]
-    ordered = sorted(tuples, key=lambda tuple_: _place_key(item.stream, tuple_))
+    ordered = sorted(tuples, key=lambda tuple_: _row_order(item.stream, tuple_))
     ends = []
-    for place, tuple_ in enumerate(ordered):
-        successor = item.window.successor(place)
+    for number, tuple_ in enumerate(ordered):
+        successor = item.window.successor(number)
         ends.append((tuple_, ordered[successor].ts if successor < len(ordered) else NEVER))
     return ends
 
 
-def _place_key(stream: Stream, tuple_: Tuple) -> tuple[Any, ...]:
-    """The order of places in a stream: ts, then values column by column, NULL first, nested ones aside."""
+def _row_order(stream: Stream, tuple_: Tuple) -> tuple[Any, ...]:
+    """The order of a stream's rows: ts, then values column by column, NULL first, nested ones aside."""
     scalars = [
         column.name
         for column in stream.columns

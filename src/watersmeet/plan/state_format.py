@@ -1,22 +1,22 @@
 """The state format: what a checkpoint's state depends on, as data, and how a change of it is put into words.
 
-A checkpoint goes on only with the query that wrote it. Which query that is, its *identity* tells: canonical
-JSON, taken from the bound query and its routing and never from a text that explains them. So an explanation
-may be reworded, and old checkpoints still fit. The identity has two parts, and both must match:
+A checkpoint can be resumed only by the query that wrote it. Its *identity* says which query that was. It is
+canonical JSON, taken from the bound query and its routing, never from a text that explains them. So
+explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
 
     state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
             and columns, join classes, routing, and, for DISTINCT and aggregates, the answers kept
     query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
             conditions over several inputs
 
-State would fit a query that differs in `query` alone. It is refused all the same, since nobody could tell
-which of the two queries an answer in the sink belongs to. Left out is all that may change between two runs:
-lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
+The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
+which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
+runs: lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
 
 `STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
 narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.
-The golden files of tests/state_format fail when any of it changes. Raise the number then, unless no version
-that was released has written the number it has.
+Tests compare it with the golden files in tests/state_format and fail when any of it changes. Raise the number
+then, unless no released version has written the present one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from watersmeet.query.window import window_from_json
 STATE_FORMAT = 4
 
 COLUMN, COLUMN_ORDER = "column ", "order of columns"
-LINE = 80  # characters of a difference that is told in one line
+LINE = 80  # characters of a difference that fits on one line
 
 Facts = dict[tuple[str, str], str]  # by whose they are, nothing for the whole query's, and what about
 
@@ -96,7 +96,6 @@ def identify_query(query: Query, partitions: int, routing: Routing) -> StateIden
         "having": query.aggregate.having.sql if query.aggregate and query.aggregate.having else None,
         "emit_every_us": query.aggregate.emit_every_us if query.aggregate else None,
     }
-    keeps_answers = query.distinct or query.aggregate is not None
     state = {
         "partitions": partitions,
         "inputs": [_input(query, item) for item in query.inputs],
@@ -104,10 +103,11 @@ def identify_query(query: Query, partitions: int, routing: Routing) -> StateIden
             {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
             for cls in query.graph.classes
         ],
-        "answers": answers if keeps_answers else None,
         "routing": _routing(routing),
     }
-    return StateIdentity(state, {"sink": query.sink, "answers": None if keeps_answers else answers})
+    if query.distinct or query.aggregate is not None:
+        return StateIdentity({**state, "answers": answers}, {"sink": query.sink})
+    return StateIdentity(state, {"sink": query.sink, "answers": answers})
 
 
 def identify_dataflow(levels: int, streams: Iterable[Stream], partitions: int) -> StateIdentity:
@@ -155,7 +155,7 @@ def _routing(routing: Routing) -> dict[str, Any]:
 
 
 def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
-    # How often tuples meet, and in what order they are probed, is in the plan; state does not depend on it.
+    # State does not depend on how often tuples meet, nor on the order in which they are probed.
     joins = {join.name: number for number, join in enumerate(pipeline.joins)}
     relations = {relation.name: relation for relation in pipeline.relations}
     described = []
@@ -183,7 +183,7 @@ def describe_change(old: str, new: str) -> str:
         if stored["format"] != STATE_FORMAT:
             return describe_other_format(f"state format {stored['format']}")
         before, now = facts_of(stored), facts_of(json.loads(new))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return "the state was not written by Watersmeet, or is damaged. Start anew with another checkpoint"
     return (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
@@ -197,7 +197,8 @@ def _differences(before: Facts, now: Facts) -> Iterator[str]:
     differ = {fact for fact in (*before, *now) if before.get(fact) != now.get(fact)}
     new_or_gone = {owner for owner, _ in before} ^ {owner for owner, _ in now}
     with_other_columns = {owner for owner, about in differ if about.startswith(COLUMN)}
-    for owner, about in dict.fromkeys([*before, *now]):
+    owners = list(dict.fromkeys(owner for owner, _ in (*before, *now)))
+    for owner, about in sorted(dict.fromkeys([*before, *now]), key=lambda fact: owners.index(fact[0])):
         follows = owner in new_or_gone or (about == COLUMN_ORDER and owner in with_other_columns)
         if (owner, about) in differ and not follows:
             label = f"{about} of {owner}" if owner else about
@@ -242,7 +243,8 @@ def facts_of(identity: Mapping[str, Any]) -> Facts:
         facts |= _stream_facts(alias, item)
     classes = (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in state["classes"])
     facts["", "joins"] = _listed(classes)
-    return facts | _answer_facts(state["answers"] or query["answers"]) | _routing_facts(state["routing"])
+    answers = state["answers"] if "answers" in state else query["answers"]
+    return facts | _answer_facts(answers) | _routing_facts(state["routing"])
 
 
 def _stream_facts(owner: str, fields: Mapping[str, Any]) -> Facts:

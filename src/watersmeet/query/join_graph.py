@@ -73,9 +73,9 @@ class JoinGraph:
     def components(self) -> tuple[tuple[str, ...], ...]:
         """The connected parts; a query needs exactly one."""
         parts: list[tuple[str, ...]] = []
-        placed: set[str] = set()
+        taken: set[str] = set()
         for start in self.aliases:
-            if start in placed:
+            if start in taken:
                 continue
             reached, frontier = {start}, [start]
             while frontier:
@@ -83,7 +83,7 @@ class JoinGraph:
                     if other not in reached:
                         reached.add(other)
                         frontier.append(other)
-            placed |= reached
+            taken |= reached
             parts.append(tuple(alias for alias in self.aliases if alias in reached))
         return tuple(parts)
 

@@ -273,9 +273,11 @@ def tumble_rows(count: int) -> Window:
 
 
 def window_from_json(fields: list[str | int]) -> Window:
-    """A window from its name and size."""
+    """A window from its name and size; KeyError or ValueError if there is none."""
     name, size = fields
-    kind = next(kind for kind in WINDOW_KINDS if kind.name == name)
+    kind = {kind.name: kind for kind in WINDOW_KINDS}[str(name)]
+    if not kind.is_bounded and size:
+        raise ValueError(f"a {name} window cannot have size {size}")
     return kind(size) if kind.is_bounded else kind()  # type: ignore[call-arg]
 
 

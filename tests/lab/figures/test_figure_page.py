@@ -12,9 +12,12 @@ from typer.testing import CliRunner
 from tests.paths import ROOT
 from watersmeet.cli.lab import lab_commands
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.figure_page import COLUMNS, figure_page, in_words, read_figures, thinned
-from watersmeet.lab.figures.registry import Claim, FigureResult, figure_names, write_figure
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.files import read_figures, write_figure
+from watersmeet.lab.figures.page import COLUMNS, figure_page
+from watersmeet.lab.figures.readable import readable, thinned
+from watersmeet.lab.figures.registry import figure_titles
+from watersmeet.lab.figures.svg_chart import Panel, Series
 
 RESULT = FigureResult(
     figure="rjoin-2",
@@ -86,8 +89,8 @@ def test_thinning_keeps_the_ends() -> None:
     ("value", "words"),
     [(3.0, "3"), (0.12345, "0.1235"), (65432.1, "65432"), (True, "yes"), ([1, None], "1, none"), ("a", "a")],
 )
-def test_values_in_words(value: object, words: str) -> None:
-    assert in_words(value) == words
+def test_values_readable(value: object, words: str) -> None:
+    assert readable(value) == words
 
 
 @pytest.mark.parametrize(
@@ -142,9 +145,9 @@ def test_pictures_are_copied_beside_the_page_and_shown(folder: Path, tmp_path: P
 def test_the_page_in_the_documentation_has_every_figure_of_the_overlay_lab() -> None:
     docs = ROOT / "docs"
     shown = [line[3:] for line in (docs / "figures.md").read_text().splitlines() if line.startswith("## ")]
-    overlay = [name for name in figure_names() if name.startswith(("dhtjoin-", "europar-", "rjoin-"))]
+    overlay = [name for name in figure_titles() if name.startswith(("dhtjoin-", "europar-", "rjoin-"))]
     assert len(overlay) == 20
-    assert set(overlay) <= set(shown) <= set(figure_names())
+    assert set(overlay) <= set(shown) <= set(figure_titles())
     assert all((docs / "figures" / f"{name}.svg").is_file() for name in shown)
 
 

@@ -16,22 +16,17 @@ import pyarrow.parquet
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.chart import HEIGHT, WIDTH, Panel, Series, draw
-from watersmeet.lab.figures.registry import (
-    Claim,
-    FigureResult,
-    figure,
-    figure_names,
-    run_figure,
-    run_here,
-    run_in_processes,
-    write_figure,
-)
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.files import write_figure
+from watersmeet.lab.figures.registry import figure, figure_titles, run_figure
 from watersmeet.lab.figures.rjoin import panels as rjoin_panels
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import Size
+from watersmeet.lab.figures.rjoin.workload import Workload
+from watersmeet.lab.figures.runners import run_here, run_in_processes
+from watersmeet.lab.figures.svg_chart import HEIGHT, WIDTH, Panel, Series, draw
 from watersmeet.lab.figures.text_chart import draw_text
-from watersmeet.lab.overlay.chain_joins import Workload, Zipf
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.simulation import zipf_shares
 
 RJOIN = [f"rjoin-{number}" for number in range(2, 10)]
 SMALL = Experiment(nodes=50, queries=60, checkpoints=(10, 40), warm_up=20)
@@ -49,7 +44,7 @@ def square(number: int) -> int:
 
 
 def test_the_papers_figures_are_registered() -> None:
-    assert set(RJOIN) <= set(figure_names())
+    assert set(RJOIN) <= set(figure_titles())
 
 
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
@@ -58,7 +53,7 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
 
 
 def test_two_figures_cannot_share_a_name() -> None:
-    figure_names()
+    figure_titles()
     with pytest.raises(ConfigurationError, match="two figures"):
         figure("rjoin-2", "another")(lambda quick, seed, runner: FigureResult("rjoin-2", {}, (), ()))
 
@@ -164,10 +159,9 @@ def test_snapshots_add_up() -> None:
 
 
 def test_zipf_probabilities_follow_the_rank() -> None:
-    zipf = Zipf(100, 0.9)
-    chances = [zipf.probability(rank) for rank in range(100)]
-    assert sum(chances) == pytest.approx(1)
-    assert chances[0] / chances[9] == pytest.approx(10**0.9)
+    shares = zipf_shares(100, 0.9)
+    assert sum(shares) == pytest.approx(1)
+    assert shares[0] / shares[9] == pytest.approx(10**0.9)
 
 
 def test_workload_queries_are_chains_of_different_relations() -> None:
@@ -259,7 +253,7 @@ def test_a_terminal_sees_longer_bars_for_larger_values() -> None:
 
 def test_a_logarithmic_panel_gives_each_power_of_ten_the_same_length() -> None:
     series = Series("s", ["a", "b", "c", "d", "none"], [1, 10, 100, 1000, 0])
-    text = draw_text([Panel("p", "", "y", [series], "bar", log_y=True)])
+    text = draw_text([Panel("p", "", "y", [series], kind="bar", log_y=True)])
     lengths = [line.count("█") for line in text.splitlines()[1:]]
     assert text.startswith("p: y (log scale)")
     assert lengths == [10, 20, 30, 40, 0]

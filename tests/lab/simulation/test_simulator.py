@@ -7,7 +7,7 @@ import random
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay, Simulator, constant_delay, random_delay
+from watersmeet.lab.simulation import NO_DELAY, Delay, Simulator, constant_delay, random_delay
 
 
 def test_events_run_by_time_then_priority_then_order_of_scheduling() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import Simulator
+from watersmeet.lab.simulation import Simulator
 from watersmeet.lab.wan.network import Link, Wan
 from watersmeet.plan.statistics import statistics
 

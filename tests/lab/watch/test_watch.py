@@ -14,8 +14,8 @@ from tests.paths import ROOT
 from watersmeet.cli.lab import lab_commands
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.watch.page import to_page
-from watersmeet.lab.watch.protocols import SCENARIOS, record
 from watersmeet.lab.watch.recording import Event, Holding, Recording, Step
+from watersmeet.lab.watch.scenarios import SCENARIOS, record
 from watersmeet.lab.watch.text import step_text, to_text
 
 GOLDEN = ROOT / "tests" / "lab" / "overlay" / "rjoin" / "golden" / "rjoin_figure_1.txt"
@@ -119,7 +119,9 @@ def test_page_shows_every_message_and_needs_nothing_else(name: str) -> None:
 
 def test_page_takes_no_text_for_markup() -> None:
     text = "</script><b>x"
-    step = Step(0, (0, 1), "tuple", "$data", text, {1: [Holding("tuple", text)]})
+    step = Step(
+        time_us=0, path=(0, 1), kind="tuple", key="$data", text=text, holdings={1: [Holding("tuple", text)]}
+    )
     recording = Recording("a < b", (0, 1), (Event("poses a < b", 0, {}, (step,)),), step.holdings)
     page = to_page(recording)
     assert text not in page

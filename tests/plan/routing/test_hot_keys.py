@@ -14,20 +14,20 @@ from watersmeet.plan.routing.hot_keys import ClassLoad, choose_hot
 def load_of(
     values: dict[str, tuple[float, ...]],
     rates: tuple[float, ...] = (100.0, 100.0),
-    places: int = 4,
+    cells: int = 4,
     window: float = 0.1,
 ) -> ClassLoad[str]:
-    homes = {value: number % places for number, value in enumerate(values)}
-    return ClassLoad(places, (window,) * len(rates), rates, values, homes)
+    homes = {value: number % cells for number, value in enumerate(values)}
+    return ClassLoad(cells, (window,) * len(rates), rates, values, homes)
 
 
-def zipf(skew: float, inputs: int = 3, values: int = 200, places: int = 4) -> ClassLoad[int]:
+def zipf(skew: float, inputs: int = 3, values: int = 200, cells: int = 4) -> ClassLoad[int]:
     weights = [1 / n**skew for n in range(1, values + 1)]
     shares = {n: weight / sum(weights) for n, weight in enumerate(weights)}
     rng = random.Random(7)
-    homes = {n: rng.randrange(places) for n in shares}
+    homes = {n: rng.randrange(cells) for n in shares}
     rates = {n: (1000 * share,) * inputs for n, share in shares.items()}
-    return ClassLoad(places, (0.02,) * inputs, (1000.0,) * inputs, rates, homes)
+    return ClassLoad(cells, (0.02,) * inputs, (1000.0,) * inputs, rates, homes)
 
 
 def test_the_example_in_the_module_holds() -> None:
@@ -73,9 +73,9 @@ def test_a_value_of_which_another_input_has_become_the_frequent_one_cools_first(
 
 
 @pytest.mark.parametrize("skew", [1.0, 1.2, 1.5, 2.0])
-@pytest.mark.parametrize("places", [2, 4, 16])
-def test_the_busiest_place_of_a_zipf_stream_comes_near_the_mean(skew: float, places: int) -> None:
-    load = zipf(skew, places=places)
+@pytest.mark.parametrize("cells", [2, 4, 16])
+def test_the_busiest_cell_of_a_zipf_stream_comes_near_the_mean(skew: float, cells: int) -> None:
+    load = zipf(skew, cells=cells)
     before, after = load.loads({}), load.loads(choose_hot(load, {}))
     assert after.max() < before.max()
     assert after.max() <= 1.5 * after.mean()
@@ -100,6 +100,6 @@ def test_what_is_chosen_is_kept_when_nothing_changes(
 
 def test_no_more_values_are_hot_or_cooling_than_a_table_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watersmeet.plan.routing.hot_keys.MOST_VALUES", 3)
-    load = zipf(1.5, places=16)
+    load = zipf(1.5, cells=16)
     assert len(choose_hot(load, {})) <= 3
     assert choose_hot(load, {}, cooling=dict.fromkeys((100, 101, 102), 0)) == {}

@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import DataflowRun, run_dataflow
 from tests.plan.joins import TOPOLOGIES, edges, join_query
-from tests.strategies import TIME_WINDOWS, cases
+from tests.strategies import TIME_WINDOWS, cases, microbatches, queries
 from watersmeet.errors import QueryError
 from watersmeet.kernel import LiveValues
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.plan.explain.physical import explain_plan
+from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.routing import rewriting
+from watersmeet.plan.routing import Rewrite, rewriting
 from watersmeet.plan.routing.rewriting import plan_rewriting
-from watersmeet.plan.routing.routing import Rewrite
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Column, Query, Stream, rows
 from watersmeet.query.shared_dataflow import Expected, Way
@@ -32,7 +32,7 @@ from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_t
 from watersmeet.sql import bind_query
 
 Case = tuple[Query, list[MicroBatch]]
-CASES = cases(kinds=("plain",), windows=TIME_WINDOWS, key_expressions=True)
+PLAIN: dict[str, Any] = {"kinds": ("plain",), "windows": TIME_WINDOWS, "key_expressions": True}
 
 
 class Whim(LiveValues):
@@ -54,16 +54,27 @@ def unfiltered(query: Query) -> Query:
     return replace(query, inputs=tuple(replace(item, filters=()) for item in query.inputs))
 
 
-def test_whatever_is_chosen_the_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
-    chosen: set[str] = set()
+@st.composite
+def cases_with_choices(draw: st.DrawFn) -> Case:
+    """A query some of whose partial results have a choice, and its micro-batches."""
+    query = unfiltered(draw(queries(min_inputs=3, **PLAIN)))
+    assume(any(join.ways for join in plan_rewriting(query).joins))
+    return query, draw(microbatches(query))
 
-    @examples(50)
-    @given(CASES, st.integers(1, 3), st.integers(0, 1 << 16), st.booleans())
+
+def test_whatever_is_chosen_the_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
+    """By chance, and by what is observed, as a resumed query would have it from its checkpoint."""
+    with_answers: list[bool] = []
+    ways: set[str] = set()
+
+    @examples(24)
+    @given(cases_with_choices(), st.integers(1, 3), st.integers(0, 1 << 16), st.booleans())
     def holds(case: Case, buckets: int, seed: int, restore: bool) -> None:
-        query, batches = unfiltered(case[0]), case[1]
+        query, batches = case
         dataflow = plan_rewriting(query)
+        expected = oracle.bag(oracle.run(query, batches, flush=True).rows)
         whims = [Whim(seed + number) for number in range(len(batches))]
-        outcome = run_dataflow(
+        by_chance = run_dataflow(
             lambda _: dataflow,
             {"": query},
             batches,
@@ -71,24 +82,35 @@ def test_whatever_is_chosen_the_answers_are_the_oracles(examples: Callable[[int]
             restore=restore,
             live_in_batch=whims.__getitem__,
         )
-        assert oracle.bag(outcome.rows[""]) == oracle.bag(oracle.run(query, batches, flush=True).rows)
-        chosen.update(name for batch in outcome.counts for one in batch.values() for name in one.went)
+        assert oracle.bag(by_chance.rows[""]) == expected
+        stored = dataflow_from_json(json.loads(json.dumps(dataflow_to_json(dataflow))))
+        resumed = replace(stored, tails=dataflow.tails)
+        observed = run_dataflow(lambda _: resumed, {"": query}, batches, buckets, restore=restore)
+        assert oracle.bag(observed.rows[""]) == expected
+        with_answers.append(bool(expected))
+        ways.update(name for batch in by_chance.counts for one in batch.values() for name in one.went)
 
     holds()
-    assert len(chosen) > 4  # else nothing was chosen at all
+    assert sum(with_answers) > len(with_answers) / 2
+    assert len(ways) > 4  # else nothing was chosen at all
 
 
-def test_what_is_observed_gives_the_oracles_answers_too(examples: Callable[[int], settings]) -> None:
-    @examples(25)
-    @given(CASES, st.integers(1, 3), st.booleans())
-    def holds(case: Case, buckets: int, restore: bool) -> None:
+def test_queries_without_a_choice_are_answered_too(examples: Callable[[int], settings]) -> None:
+    """Down to one input, which is only passed on."""
+    inputs: list[int] = []
+
+    @examples(12)
+    @given(cases(max_inputs=3, **PLAIN), st.integers(1, 3))
+    def holds(case: Case, buckets: int) -> None:
         query, batches = unfiltered(case[0]), case[1]
-        dataflow = dataflow_from_json(json.loads(json.dumps(dataflow_to_json(plan_rewriting(query)))))
-        dataflow = replace(dataflow, tails=plan_rewriting(query).tails)
-        outcome = run_dataflow(lambda _: dataflow, {"": query}, batches, buckets, restore=restore)
-        assert oracle.bag(outcome.rows[""]) == oracle.bag(oracle.run(query, batches, flush=True).rows)
+        dataflow = plan_rewriting(query)
+        outcome = run_dataflow(lambda _: dataflow, {"": query}, batches, buckets)
+        expected = oracle.bag(oracle.run(query, batches, flush=True).rows)
+        assert oracle.bag(outcome.rows[""]) == expected
+        inputs.extend([len(query.inputs)] if expected else [])
 
     holds()
+    assert {1, 2} <= set(inputs)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

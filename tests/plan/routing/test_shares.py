@@ -117,7 +117,7 @@ def test_bad_input_is_refused(
 
 
 def load(graph: JoinGraph, rates: Sequence[float], shares: Sequence[int], values: Sequence[Values]) -> float:
-    """Bytes of the fullest bucket, an input spreading over no more places than it has values."""
+    """Bytes of the fullest bucket, an input spreading over no more coordinates than it has values."""
     total = 0.0
     for alias, rate in zip(graph.aliases, rates, strict=True):
         for n in graph.classes_of(alias):

@@ -9,7 +9,7 @@ import pytest
 
 from watersmeet.plan.sites.stream_partition import PARTITIONINGS, partition_values, stable_hash
 from watersmeet.plan.sites.value_router import ValueRouter
-from watersmeet.plan.statistics.attribute import AttributeStatistics, Bucket
+from watersmeet.plan.statistics.attribute import AttributeStatistics, Bin
 from watersmeet.plan.statistics.value_groups import ValueGroups, align
 
 
@@ -51,12 +51,12 @@ def test_a_hash_sends_values_where_the_partitioning_does() -> None:
 
 
 def test_a_range_is_cut_where_the_model_cuts_it() -> None:
-    """A bucket [0, 900) and values up to 1002, in three pieces of 334."""
-    known = AttributeStatistics(903, tuple((1000 + n, 1.0) for n in range(3)), (Bucket(0, 900, 9.0, 900),))
+    """A bin [0, 900) and values up to 1002, in three pieces of 334."""
+    known = AttributeStatistics(903, tuple((1000 + n, 1.0) for n in range(3)), (Bin(0, 900, 9.0, 900),))
     found = router("range", align([(known, 12.0), (known, 12.0)]), 3)
     assert len(found.partitions) == 3
-    places = [found.partition_of(value) for value in (0, 333, 335, 667, 669, 899, 1000, 1002)]
-    assert places == [0, 0, 1, 1, 2, 2, 2, 2]
+    indices = [found.partition_of(value) for value in (0, 333, 335, 667, 669, 899, 1000, 1002)]
+    assert indices == [0, 0, 1, 1, 2, 2, 2, 2]
 
 
 def test_shared_cells_are_spread_evenly() -> None:

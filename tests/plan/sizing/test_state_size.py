@@ -71,7 +71,7 @@ def test_loads_come_from_analysed_statistics() -> None:
     assert second.state_bytes == 2 * 500 * (80 + second.index_bytes)
 
 
-def told(**changes: Any) -> dict[str, Any]:
+def report(**changes: Any) -> dict[str, Any]:
     """What a run tells, as far as it is read."""
     inputs = [
         {"alias": "s0", "kept": 1000, "kept_bytes": 32_000, "event_rows_per_s": 200.0},
@@ -81,7 +81,7 @@ def told(**changes: Any) -> dict[str, Any]:
 
 
 def test_loads_come_from_what_a_run_tells() -> None:
-    first, second = live_loads(query(), told(), {})
+    first, second = live_loads(query(), report(), {})
     assert (first.rate_per_s, first.window_tuples, first.payload_bytes) == (200, 2000, 32)
     assert first.index_bytes == second.index_bytes == 50
     assert second.state_bytes == 1000 * (16 + 50)
@@ -90,9 +90,12 @@ def test_loads_come_from_what_a_run_tells() -> None:
 @pytest.mark.parametrize(
     ("progress", "message"),
     [
-        (told(inputs=[]), "progress of another query: it does not tell of s0"),
-        (told(inputs=[{**one, "kept": 0} for one in told()["inputs"]]), "held no tuples"),
-        (told(inputs=[{**one, "event_rows_per_s": None} for one in told()["inputs"]]), "second batch on"),
+        (report(inputs=[]), "progress of another query: it does not report s0"),
+        (report(inputs=[{**one, "kept": 0} for one in report()["inputs"]]), "held no tuples"),
+        (
+            report(inputs=[{**one, "event_rows_per_s": None} for one in report()["inputs"]]),
+            "second batch on",
+        ),
     ],
 )
 def test_a_run_that_tells_too_little_is_refused(progress: dict[str, Any], message: str) -> None:

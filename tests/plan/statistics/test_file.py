@@ -1,4 +1,4 @@
-"""The statistics file: reading it back, naming mistakes by their place, and its schema."""
+"""The statistics file: reading it back, naming mistakes by their path, and its schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from watersmeet.plan.statistics.file import (
     read_statistics,
     write_statistics,
 )
-from watersmeet.plan.statistics.statistics import Bucket, Link, Network, Statistics, StreamStatistics
+from watersmeet.plan.statistics.statistics import Bin, Link, Network, Statistics, StreamStatistics
 
 SCHEMA = json.loads(SCHEMA_PATH.read_text())
 FULL = """{
@@ -55,7 +55,7 @@ def test_a_full_file_is_read_field_by_field() -> None:
     assert known.stream("s2") == StreamStatistics()
     attribute = known.attribute("s1", "k")
     assert attribute.heavy_hitters == (("a", 30), (7, 1.5))
-    assert attribute.histogram == (Bucket(0, 10, 20, 9),)
+    assert attribute.histogram == (Bin(0, 10, 20, 9),)
     assert known.selectivity("s2", "k", "s1", "k") == 0.01
     assert known.selectivity("s1", "k", "s1", "k") == 0.5
     assert known.filters == {"a.x > 100": 0.25}
@@ -114,7 +114,7 @@ def test_an_empty_file_is_all_defaults() -> None:
         ('{"unbounded_window_s": 0}', "unbounded_window_s: must be positive, got 0"),
     ],
 )
-def test_mistakes_are_named_by_their_place(text: str, message: str) -> None:
+def test_mistakes_are_named_by_their_path(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse_statistics(text)
     assert str(refused.value).startswith(message)

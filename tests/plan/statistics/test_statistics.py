@@ -16,7 +16,7 @@ from watersmeet.plan.statistics.statistics import (
     DEFAULT_SITE,
     DEFAULT_TUPLE_BYTES,
     AttributeStatistics,
-    Bucket,
+    Bin,
     Link,
     Network,
     Statistics,
@@ -114,9 +114,9 @@ def test_an_unlisted_link_is_as_its_reverse_else_the_default() -> None:
             lambda: AttributeStatistics(9, (("a", -1.0),)),
             "heavy_hitters[0].rate_per_s: must be zero or more, got -1.0",
         ),
-        (lambda: Bucket(3, 3, 1, 1), "high: must be above low (3), got 3"),
+        (lambda: Bin(3, 3, 1, 1), "high: must be above low (3), got 3"),
         (
-            lambda: AttributeStatistics(9, histogram=(Bucket(0, 5, 1, 1), Bucket(4, 9, 1, 1))),
+            lambda: AttributeStatistics(9, histogram=(Bin(0, 5, 1, 1), Bin(4, 9, 1, 1))),
             "histogram[1].low: must be at or above the previous high (5), got 4",
         ),
         (

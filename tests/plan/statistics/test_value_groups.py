@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plan.sites.pmjoin.models import attribute_statistics
-from watersmeet.plan.statistics.attribute import AttributeStatistics, Bucket
+from watersmeet.plan.statistics.attribute import AttributeStatistics, Bin
 from watersmeet.plan.statistics.value_groups import Cell, align
 
 
@@ -36,8 +36,8 @@ def test_streams_that_list_all_their_values_meet_only_in_common_ones() -> None:
 
 
 def test_histograms_with_different_edges_meet_in_their_overlaps() -> None:
-    left = AttributeStatistics(40, histogram=(Bucket(0, 20, 8.0, 20), Bucket(20, 40, 2.0, 20)))
-    right = AttributeStatistics(40, histogram=(Bucket(10, 50, 4.0, 40),))
+    left = AttributeStatistics(40, histogram=(Bin(0, 20, 8.0, 20), Bin(20, 40, 2.0, 20)))
+    right = AttributeStatistics(40, histogram=(Bin(10, 50, 4.0, 40),))
     groups = align([(left, 10.0), (right, 4.0)])
     assert [(cell.low, cell.high) for cell in groups.cells] == [(0, 10), (10, 20), (20, 40), (40, 50)]
     per_value = 0.4 / 10 * 0.25 / 10 * 10 + 0.2 / 20 * 0.5 / 20 * 20
@@ -46,14 +46,14 @@ def test_histograms_with_different_edges_meet_in_their_overlaps() -> None:
 
 def test_a_heavy_hitter_takes_its_part_of_the_other_streams_bucket() -> None:
     left = AttributeStatistics(1, ((7, 10.0),))
-    right = AttributeStatistics(10, histogram=(Bucket(0, 10, 5.0, 10),))
+    right = AttributeStatistics(10, histogram=(Bin(0, 10, 5.0, 10),))
     groups = align([(left, 10.0), (right, 5.0)])
     assert groups.cells[0] == Cell(value=7)
     assert groups.shares[1].tolist() == pytest.approx([0.1, 0.9])
 
 
 def test_a_stream_without_histogram_lies_where_the_others_values_are() -> None:
-    left = AttributeStatistics(40, histogram=(Bucket(0, 10, 1.0, 10), Bucket(10, 100, 1.0, 30)))
+    left = AttributeStatistics(40, histogram=(Bin(0, 10, 1.0, 10), Bin(10, 100, 1.0, 30)))
     groups = align([(left, 2.0), (AttributeStatistics(40), 8.0)])
     assert groups.cell_sums(groups.shares)[1].tolist() == pytest.approx([0.25, 0.75])
 
@@ -67,7 +67,7 @@ def columns(draw: st.DrawFn) -> tuple[AttributeStatistics, float]:
     weights = [draw(st.floats(0.1, 1.0)) for _ in edges[1:]]
     part = draw(st.sampled_from([0.5, 1.0]))
     buckets = tuple(
-        Bucket(low, high, rate * part * weight / sum(weights), draw(st.integers(1, 30)))
+        Bin(low, high, rate * part * weight / sum(weights), draw(st.integers(1, 30)))
         for low, high, weight in zip(edges, edges[1:], weights, strict=False)
     )
     return AttributeStatistics(60, histogram=buckets), rate

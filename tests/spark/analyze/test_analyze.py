@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
-from watersmeet.plan.explain.explain import explain
+from watersmeet.plan.explain import explain
 from watersmeet.plan.statistics.file import read_statistics, write_statistics
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics
 from watersmeet.query import Pipeline, Stream
@@ -150,7 +150,7 @@ def test_a_source_that_tells_no_rate_is_refused(
         (
             SQL.replace(", event_time = 'ts'", ""),
             10,
-            "stream r declares no event_time, so a sample cannot tell",
+            "stream r declares no event_time, so a sample does not show",
         ),
         (SQL, 1, "a sample needs at least 2 rows, not 1"),
         (SQL.split("SELECT")[0], 10, "nothing to analyze: the pipeline has no query"),

@@ -11,7 +11,7 @@ from tests.spark.pipelines import arrive, random_batches, write_case
 from watersmeet import Session
 from watersmeet.errors import ConfigurationError, QueryError
 from watersmeet.oracle.oracle import Tuple
-from watersmeet.plan.routing.routing import Pipeline
+from watersmeet.plan.routing import Pipeline
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import observed_metrics
 

@@ -40,7 +40,7 @@ def partitions(spark: SparkSession) -> Iterator[str]:
 
 
 def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
-    selects = [QUERIES[kind] for kind in ("plain", "distinct", "aggregate", "rows")]
+    selects = [QUERIES[kind] for kind in ("distinct", "rows")]  # plain and aggregate: see test_kill
     case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)
     run = Session(spark).start(case.file, checkpoint=case.checkpoint)
     run.follow(until=lambda: len(run.progress) == len(selects))
@@ -53,20 +53,12 @@ def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, 
 def test_a_query_resumes_with_the_partitions_it_was_started_with(
     spark: SparkSession, tmp_path: Path, partitions: str
 ) -> None:
-    case = write_case(tmp_path, QUERIES["chain"], random_batches(seed=2, count=4), arrived=2)
+    case = write_case(tmp_path, QUERIES["chain"], random_batches(seed=2, count=2), arrived=1)
     _run(spark, case)
     spark.conf.set(PARTITIONS, int(partitions) + 2)
-    arrive(case, [2, 3])
+    arrive(case, [1])
     _run(spark, case)
     case.check(spark, flush=False)
-
-
-def test_after_a_flush_the_checkpoint_takes_no_more(spark: SparkSession, tmp_path: Path) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=3, count=2))
-    _run(spark, case, TO_THE_END)
-    case.check(spark)
-    with pytest.raises(ConfigurationError, match=r"was ended by --flush.*another checkpoint"):
-        _run(spark, case)
 
 
 def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, tmp_path: Path) -> None:
@@ -94,8 +86,14 @@ def test_flush_goes_with_available_now() -> None:
         RunOptions(flush=True)
 
 
-def test_a_changed_query_is_refused_with_what_changed(spark: SparkSession, tmp_path: Path) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=5, count=1))
+def test_a_query_may_be_changed_until_it_has_run_and_is_then_refused_with_what_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case = write_case(tmp_path, QUERIES["distinct"], random_batches(seed=5, count=1))
+    case.file.write_text(case.file.read_text().replace("'parquet', path = 'out'", "'parket', path = 'out'"))
+    with pytest.raises(WatersmeetError, match="Did you mean 'parquet'"):
+        _run(spark, case)
+    case.file.write_text(pipeline_text(QUERIES["plain"]))
     _run(spark, case)
     case.file.write_text(pipeline_text(QUERIES["plain"].replace("s2 [RANGE 3", "s2 [RANGE 30")))
     with pytest.raises(ConfigurationError) as refusal:
@@ -114,16 +112,6 @@ def test_a_column_more_in_a_stream_that_counts_rows_is_a_change() -> None:
     plans = [plan_physical(parse_pipeline(each).queries[0], 2) for each in (text, wider)]
     change = describe_change(plans[0].fingerprint, plans[1].fingerprint)
     assert "column extra of a: none in the checkpoint, bigint in the query\n" in change
-
-
-def test_a_query_that_never_ran_may_be_changed(spark: SparkSession, tmp_path: Path) -> None:
-    case = write_case(tmp_path, QUERIES["distinct"], random_batches(seed=6, count=1))
-    right = pipeline_text(QUERIES["plain"])
-    case.file.write_text(case.file.read_text().replace("'parquet', path = 'out'", "'parket', path = 'out'"))
-    with pytest.raises(WatersmeetError, match="Did you mean 'parquet'"):
-        _run(spark, case)
-    case.file.write_text(right)
-    _run(spark, case)
 
 
 def test_when_a_query_cannot_start_none_of_its_file_is_left_running(
@@ -156,7 +144,7 @@ def _write(answers: DataFrame, case: Case) -> None:
 def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitions(
     spark: SparkSession, tmp_path: Path, partitions: str
 ) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=7, count=4), arrived=1)
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=7, count=2), arrived=1)
     _write(_answers(spark, case, QUERIES["plain"]), case)
     arrive(case, [1])
     changed = QUERIES["plain"].replace("s2 [RANGE 3", "s2 [RANGE 30")
@@ -189,14 +177,16 @@ def remote(spark: SparkSession, tmp_path: Path) -> str:
     return f"viewfs://{tmp_path.name.replace('_', '-')}/data"
 
 
-def test_a_checkpoint_may_be_on_another_file_system(spark: SparkSession, tmp_path: Path, remote: str) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=3), arrived=2)
+def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_flush(
+    spark: SparkSession, tmp_path: Path, remote: str
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=2), arrived=1)
     session = Session(spark)
     session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
-    arrive(case, [2])
+    arrive(case, [1])
     session.run(case.file, checkpoint=f"{remote}/checkpoint", options=TO_THE_END)
     case.check(spark)
-    with pytest.raises(ConfigurationError, match="was ended by --flush"):
+    with pytest.raises(ConfigurationError, match=r"was ended by --flush.*another checkpoint"):
         session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
 
 

@@ -22,7 +22,7 @@ from watersmeet.spark.jobs.state_limit import parse_limit
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.sources.batch_limits import limit_batches
 
-FILES, ROWS, KEYS = 6, 3000, 300
+FILES, ROWS, KEYS = 6, 3000, 2000
 FILE_S, WINDOW_S = 5, 20
 LIMIT = StateLimit(700_000)
 NAMES = ("a", "b")
@@ -80,7 +80,8 @@ def run(spark: SparkSession, file: Path, limit: StateLimit) -> list[Progress]:
 
 
 def found(spark: SparkSession, folder: Path) -> Counter[tuple[int, int]]:
-    return Counter((row.va, row.vb) for row in spark.read.parquet(str(folder / "out")).collect())
+    rows = spark.read.parquet(str(folder / "out")).toArrow()
+    return Counter(zip(rows["va"].to_pylist(), rows["vb"].to_pylist(), strict=True))
 
 
 def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missing(

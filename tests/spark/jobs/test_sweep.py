@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.lab.figures.registry import run_here
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.runners import run_here
 from watersmeet.spark.jobs.sweep import run_sweep
 
 pytestmark = pytest.mark.spark

@@ -25,7 +25,7 @@ NOW = RunOptions(available_now=True, flush=True)
 def test_three_topics_into_one_and_what_is_malformed_into_another(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    packets = Packets(spark, broker, tmp_path / "sent", rows=1500, slices=1, prefix="plain")
+    packets = Packets(spark, broker, tmp_path / "sent", rows=700, slices=1, prefix="plain")
     packets.send(0)
     sinks = "\n".join(
         f"CREATE SINK {name} "

@@ -37,7 +37,7 @@ FIRST = report(
 STREAMS = {"a": "r1", "b": "r2"}
 
 
-def test_a_report_tells_each_input_and_the_query() -> None:
+def test_a_report_covers_each_input_and_the_query() -> None:
     progress = parse_progress(FIRST, STREAMS)
     assert [item.alias for item in progress.inputs] == ["a", "b"]
     assert [item.rows_per_s for item in progress.inputs] == [2000, 1000]
@@ -125,9 +125,9 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
     )
     query.awaitTermination()
     progress = None
-    for spoken in query.recentProgress:
-        progress = parse_progress(json.loads(spoken.json), {"a": "r1"}, progress)
-        assert parse_progress(spoken, {"a": "r1"}).answers == progress.answers
+    for spark_report in query.recentProgress:
+        progress = parse_progress(json.loads(spark_report.json), {"a": "r1"}, progress)
+        assert parse_progress(spark_report, {"a": "r1"}).answers == progress.answers
     assert progress is not None
     assert (progress.totals.rows, progress.totals.answers, progress.answers) == (50, 50, 20)
     assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 98 * 1000
@@ -156,7 +156,7 @@ def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:
     assert (second.malformed, second.totals.malformed) == (0, 4)
 
 
-def test_shed_tuples_and_completeness_are_told_and_summed_up() -> None:
+def test_shed_tuples_and_completeness_are_reported_and_summed_up() -> None:
     first = parse_progress(report(1, input_a=10, shed_a=4, kept_a=6, combinations=30, missed_milli=10_000))
     assert (first.shed, first.totals.shed, first.inputs[0].kept) == (4, 4, 6)
     assert first.completeness == first.totals.completeness == 0.75

@@ -43,7 +43,7 @@ def _free_port() -> int:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A master and two workers of one core each, on loopback."""
     environment = {
-        **os.environ,
+        **_without_our_path(),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -92,8 +92,13 @@ def bare_python(tmp_path: Path) -> Path:
 
 
 def _imports(python: Path, folder: Path, names: str) -> bool:
-    done = subprocess.run([python, "-c", f"import {names}"], cwd=folder, capture_output=True, check=False)
-    return done.returncode == 0
+    command, path = [python, "-c", f"import {names}"], _without_our_path()
+    return subprocess.run(command, cwd=folder, env=path, capture_output=True, check=False).returncode == 0
+
+
+def _without_our_path() -> dict[str, str]:
+    """The environment of a machine where nobody has put Watersmeet on the path."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.mark.slow

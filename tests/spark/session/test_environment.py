@@ -60,7 +60,7 @@ def test_without_java_the_message_says_how_to_install_it(
     [
         ('java version "1.8.0_392"', 0, "is Java 8; JAVA_HOME is"),
         ('openjdk version "11.0.2"', 0, "is Java 11; JAVA_HOME is"),
-        ("Unable to locate a Java Runtime", 1, "does not tell its version; JAVA_HOME is"),
+        ("Unable to locate a Java Runtime", 1, "does not print its version; JAVA_HOME is"),
     ],
 )
 def test_a_java_that_will_not_do_is_named(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def _state_gone(checkpoint: Path) -> None:
         file.unlink()
 
 
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a query that has run, to be copied and damaged."""
+    folder = tmp_path_factory.mktemp("whole")
+    _run(spark, folder, "10")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -108,9 +117,9 @@ def _state_gone(checkpoint: Path) -> None:
     ],
 )
 def test_a_damaged_checkpoint_is_recognised(
-    spark: SparkSession, tmp_path: Path, damage: Damage, message: str
+    spark: SparkSession, tmp_path: Path, whole: Path, damage: Damage, message: str
 ) -> None:
-    _run(spark, tmp_path, "10")
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     damage(tmp_path / "checkpoint")
     with pytest.raises((PySparkException, Py4JJavaError)) as failure:
         _run(spark, tmp_path, "20")

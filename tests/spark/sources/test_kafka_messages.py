@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.explain.physical import explain_plan
+from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.physical import plan_physical
 from watersmeet.query import UNBOUNDED, Column, Connector, Input, JoinGraph, Query, Stream
 from watersmeet.spark.jobs.dead_letters import dead_letters

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop, which the command fulfils when it can."""
+"""Ctrl-C and SIGTERM as a request to stop, which the command follows as soon as it can."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
-class StopWish:
+class StopRequest:
     """Whether a stop was asked for, and by which signal."""
 
     number: int | None = None
@@ -27,21 +27,21 @@ class StopWish:
 
 
 @contextmanager
-def catch_stop() -> Iterator[StopWish]:
-    """While open, the first signal is a wish; a second one interrupts, for who will not wait.
+def catch_stop() -> Iterator[StopRequest]:
+    """While open, the first signal asks for a stop; a second one interrupts at once.
 
-    To be opened once Spark runs: it puts a handler of its own in place, which fails the batch under way.
+    Open it once Spark runs: Spark installs a handler of its own, which fails the batch under way.
     """
-    wish = StopWish()
+    request = StopRequest()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if wish:
+        if request:
             raise KeyboardInterrupt
-        wish.number = number
+        request.number = number
 
     before = {number: signal.signal(number, note) for number in SIGNALS}
     try:
-        yield wish
+        yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,7 +1,7 @@
 """What a protocol's node can ask of the overlay, and what the overlay asks of a protocol.
 
 A protocol handles a message and returns actions; messages are addressed by key, or by a node's number where
-the protocol has been told it. Nothing here touches the network, the clock or chance.
+the protocol knows it. Nothing here touches the network, the clock or a random generator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 class Message(Protocol):
     """Anything a protocol sends; `kind` is what its traffic is counted under.
 
-    One that takes several things along says how many in `packed`.
+    A message that carries several items says how many in `packed`.
     """
 
     kind: ClassVar[str]
@@ -71,7 +71,7 @@ Action = Send | MultiSend | Direct | DirectGroup | Later
 
 
 def everything(key: str) -> bool:
-    """What `hand_over` is given when a node leaves: all it keeps moves, whatever the key."""
+    """The `moves` of `hand_over` when a node leaves: everything it keeps moves, whatever the key."""
     return True
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from watersmeet.lab.overlay.chord.stable import Counts
+from watersmeet.lab.overlay.chord.ring import Counts
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The few marks a plan's picture is made of, as SVG text: boxes with lines of words, curves, labels."""
+"""The few marks a plan's picture is made of, as SVG text: boxes with lines of text, curves, labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 34  # characters of a label; the whole of it is in the tooltip
 
 @dataclass(frozen=True)
 class Rect:
-    """A place on the canvas, by its centre."""
+    """A rectangle on the canvas, by its centre."""
 
     x: float
     y: float
@@ -57,7 +57,7 @@ def label_size(lines: Sequence[str]) -> tuple[float, float]:
 
 
 def box_size(lines: Sequence[str]) -> tuple[float, float]:
-    """What a box needs around its words, of which the first line is the largest."""
+    """What a box needs around its text, of which the first line is the largest."""
     widths = [text_width(shortened(line), 13.0 if n == 0 else LABEL_SIZE) for n, line in enumerate(lines)]
     return max([*widths, 26.0]) + 18.0, len(lines) * LINE + 12.0
 
@@ -70,20 +70,20 @@ class Canvas:
     height: float = 0.0
     parts: list[str] = field(default_factory=list)
 
-    def box(self, place: Rect, lines: Sequence[str], fill: str, *, rounded: bool) -> None:
-        """A box with a name and, below it, smaller words."""
-        left, top = place.x - place.width / 2, place.y - place.height / 2
+    def box(self, rect: Rect, lines: Sequence[str], fill: str, *, rounded: bool) -> None:
+        """A box with a name and, below it, smaller lines."""
+        left, top = rect.x - rect.width / 2, rect.y - rect.height / 2
         radius = 9 if rounded else 2
-        self._reach(left + place.width, top + place.height)
+        self._reach(left + rect.width, top + rect.height)
         self.parts.append(
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" '
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{rect.width:.1f}" height="{rect.height:.1f}" '
             f'rx="{radius}" fill="{fill}" stroke="{INK}" stroke-width="1"/>'
         )
         for n, line in enumerate(lines):
             size, colour, weight = (13.0, INK, "600") if n == 0 else (LABEL_SIZE, SOFT, "400")
-            self.words(place.x, top + 17 + n * LINE, line, size=size, colour=colour, weight=weight)
+            self.text(rect.x, top + 17 + n * LINE, line, size=size, colour=colour, weight=weight)
 
-    def words(
+    def text(
         self,
         x: float,
         y: float,
@@ -94,7 +94,7 @@ class Canvas:
         weight: str = "400",
         anchor: str = "middle",
     ) -> None:
-        """A line of words on its baseline."""
+        """A line of text on its baseline."""
         shown = shortened(text) if anchor == "middle" else text
         width = text_width(shown, size)
         self._reach(x + (width / 2 if anchor == "middle" else width), y)
@@ -104,16 +104,16 @@ class Canvas:
             f'text-anchor="{anchor}">{tooltip}{escape(shown)}</text>'
         )
 
-    def label(self, place: Rect, lines: Sequence[str]) -> None:
-        """Words on a line that something is sent along, which they interrupt."""
-        left, top = place.x - place.width / 2, place.y - place.height / 2
-        self._reach(left + place.width, top + place.height)
+    def label(self, rect: Rect, lines: Sequence[str]) -> None:
+        """Text on a line that something is sent along, which it interrupts."""
+        left, top = rect.x - rect.width / 2, rect.y - rect.height / 2
+        self._reach(left + rect.width, top + rect.height)
         self.parts.append(
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{place.width:.1f}" height="{place.height:.1f}" '
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{rect.width:.1f}" height="{rect.height:.1f}" '
             'fill="#ffffff" fill-opacity="0.94"/>'
         )
         for n, line in enumerate(lines):
-            self.words(place.x, top + (n + 1) * LINE - 4, line, colour=SENT)
+            self.text(rect.x, top + (n + 1) * LINE - 4, line, colour=SENT)
 
     def curve(
         self, start: tuple[float, float], bend: tuple[float, float], end: tuple[float, float], *, sent: bool

@@ -20,7 +20,7 @@ def describe_hot_values(plan: HotClassPlan) -> list[str]:
     lines = [f"{plan.attributes}: {len(plan.hot)} by these statistics"]
     lines += [
         f"  {json.dumps(each.value, ensure_ascii=False)} of {each.spread} ({number(each.rate_per_s)}/s)"
-        f" over {plan.places} buckets, of {', '.join(each.copied)} to each"
+        f" over {plan.cells} buckets, of {', '.join(each.copied)} to each"
         for each in plan.hot[:SHOWN]
     ]
     return [*lines, f"  and {len(plan.hot) - SHOWN} more"] if len(plan.hot) > SHOWN else lines
@@ -29,4 +29,5 @@ def describe_hot_values(plan: HotClassPlan) -> list[str]:
 def hot_values_json(plan: HotClassPlan) -> dict[str, Any]:
     """The same in its documented form."""
     hot = [{**vars(each), "copied": list(each.copied)} for each in plan.hot]
-    return {**vars(plan), "hot": hot}
+    head = {"attributes": plan.attributes, "places": plan.cells}
+    return {**head, "hot": hot, "why_not": plan.why_not}

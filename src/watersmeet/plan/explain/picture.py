@@ -24,7 +24,7 @@ class PictureNode:
 
 @dataclass(frozen=True)
 class PictureTree:
-    """A tree with the words to stand above it."""
+    """A tree with the title above it."""
 
     title: str
     root: PictureNode

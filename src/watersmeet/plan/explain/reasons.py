@@ -1,4 +1,4 @@
-"""Why a plan lost, in words: how much more it costs, or why its cost cannot be compared."""
+"""Why a plan lost: how much more it costs, or why its cost cannot be compared."""
 
 from __future__ import annotations
 

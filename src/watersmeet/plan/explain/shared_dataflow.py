@@ -33,7 +33,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
     """The joins of a level, those first that most queries share."""
-    shared, ending = queries_sharing(dataflow), Counter(each.join for each in dataflow.tails)
+    shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.tails)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
         (join for join in dataflow.joins if join.level == level),
@@ -41,7 +41,7 @@ def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> lis
     )
     lines = []
     for join in joins[:shown]:
-        ends = f", {ending[join.name]} ending here" if ending[join.name] else ""
+        ends = f", {tails[join.name]} ending here" if tails[join.name] else ""
         users = _count(shared[join.name], "query", "queries")
         lines.append(f"{join.name}  {describe_join(join, relations)}; {users}{ends}")
     return _shortened(lines, len(joins))

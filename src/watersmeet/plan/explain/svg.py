@@ -36,7 +36,7 @@ def draw(
     """The picture of a plan; without links between sites it has only the trees."""
     colours = _colours(sites, links, trees)
     canvas = Canvas()
-    canvas.words(LEFT, 34.0, title, size=17.0, weight="600", anchor="start")
+    canvas.text(LEFT, 34.0, title, size=17.0, weight="600", anchor="start")
     top = 52.0
     if links:
         draw_sites(canvas, top, LEFT, sites, links, colours)
@@ -46,7 +46,7 @@ def draw(
         width = max(_width(tree.root), text_width(tree.title, LABEL_SIZE + 1))
         if left > LEFT and left + width > ROW_WIDTH:
             left, row_top = LEFT, canvas.height + 40.0
-        canvas.words(left, row_top + 12.0, tree.title, size=LABEL_SIZE + 1, colour=SOFT, anchor="start")
+        canvas.text(left, row_top + 12.0, tree.title, size=LABEL_SIZE + 1, colour=SOFT, anchor="start")
         _draw_tree(canvas, tree.root, left, row_top + 26.0, colours)
         left += width + TREE_GAP
     return canvas.to_svg(title)
@@ -79,7 +79,7 @@ def _width(node: PictureNode) -> float:
 def _draw_tree(
     canvas: Canvas, node: PictureNode, left: float, top: float, colours: Mapping[str, str]
 ) -> Rect:
-    """Draw a tree inside its width, and return the place of its root."""
+    """Draw a tree inside its width, and return the rectangle of its root."""
     lines = _lines(node)
     width, height = box_size(lines)
     below = sum(_width(child) for child in node.inputs) + GAP * max(0, len(node.inputs) - 1)
@@ -89,15 +89,15 @@ def _draw_tree(
         children.append(_draw_tree(canvas, child, x, top + LEVEL, colours))
         x += _width(child) + GAP
     centre = (children[0].x + children[-1].x) / 2 if children else left + _width(node) / 2
-    place = Rect(centre, top + height / 2, width, height)
+    rect = Rect(centre, top + height / 2, width, height)
     for child, drawn in zip(node.inputs, children, strict=True):
-        start, end = (drawn.x, drawn.y - drawn.height / 2), _landing(place, drawn.x)
+        start, end = (drawn.x, drawn.y - drawn.height / 2), _landing(rect, drawn.x)
         canvas.curve(start, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2), end, sent=bool(child.sent))
         if child.sent:
             x, y = (start[axis] + (end[axis] - start[axis]) * LABEL_AT for axis in (0, 1))
             canvas.label(Rect(x, y, *label_size([child.sent])), [child.sent])
-    canvas.box(place, lines, colours[node.site], rounded=not node.is_stream)
-    return place
+    canvas.box(rect, lines, colours[node.site], rounded=not node.is_stream)
+    return rect
 
 
 def _landing(parent: Rect, child_x: float) -> tuple[float, float]:

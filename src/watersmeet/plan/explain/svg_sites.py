@@ -10,7 +10,7 @@ from watersmeet.plan.sites.plan_tree import LinkLoad, number
 
 Point = tuple[float, float]
 BEND = 0.16  # how far a curve leaves the straight line, so that both directions are seen
-LABEL_PLACES = (0.4, 0.5, 0.3, 0.6, 0.22, 0.7)  # along the curve, the first that is free
+LABEL_SPOTS = (0.4, 0.5, 0.3, 0.6, 0.22, 0.7)  # along the curve, the first that is free
 LABEL_STREAMS = 2
 CURVE_ROOM = 30.0  # above the highest boxes, for the curve between them
 
@@ -24,25 +24,25 @@ def draw_sites(
     colours: Mapping[str, str],
 ) -> None:
     """Draw every site with its streams, and an arrow for each link that carries something."""
-    boxes = _place(_site_lines(sites, links), top, left)
-    taken = [place for place, _ in boxes.values()]
+    boxes = _arrange(_site_lines(sites, links), top, left)
+    taken = [rect for rect, _ in boxes.values()]
     loads: dict[tuple[str, str], list[LinkLoad]] = {}
     for load in links:
         loads.setdefault((load.source, load.target), []).append(load)
     curves = {pair: _curve(boxes[pair[0]][0], boxes[pair[1]][0]) for pair in loads}
     for curve in curves.values():
         canvas.curve(*curve, sent=True)
-    for name, (place, lines) in boxes.items():
-        canvas.box(place, lines, colours[name], rounded=False)
+    for name, (rect, lines) in boxes.items():
+        canvas.box(rect, lines, colours[name], rounded=False)
     for pair, group in loads.items():
-        words = _label(group)
-        place = _free_place(curves[pair], words, taken)
-        taken.append(place)
-        canvas.label(place, words)
+        lines = _label(group)
+        rect = _free_spot(curves[pair], lines, taken)
+        taken.append(rect)
+        canvas.label(rect, lines)
 
 
 def _site_lines(sites: Mapping[str, str], links: Sequence[LinkLoad]) -> dict[str, list[str]]:
-    """The words in each site's box: its name and its streams."""
+    """The lines in each site's box: its name and its streams."""
     ends = [end for load in links for end in (load.source, load.target)]
     names = dict.fromkeys([*sites.values(), *ends])
     lines = {name: [name] for name in names}
@@ -53,10 +53,10 @@ def _site_lines(sites: Mapping[str, str], links: Sequence[LinkLoad]) -> dict[str
     return lines
 
 
-def _place(lines: Mapping[str, list[str]], top: float, left: float) -> dict[str, tuple[Rect, list[str]]]:
-    sizes = {name: box_size(words) for name, words in lines.items()}
+def _arrange(text: Mapping[str, list[str]], top: float, left: float) -> dict[str, tuple[Rect, list[str]]]:
+    sizes = {name: box_size(lines) for name, lines in text.items()}
     widest = max(width for width, _ in sizes.values())
-    count = len(lines)
+    count = len(text)
     radius_x = max(190.0, 62.0 * count) + widest / 4
     radius_y = 0.0 if count <= 2 else max(115.0, 38.0 * count)
     # Clockwise from the left; three sites stand on a tip, so that two of them are side by side.
@@ -65,8 +65,8 @@ def _place(lines: Mapping[str, list[str]], top: float, left: float) -> dict[str,
     shift_x = left + widest / 2 - min(x for x, _ in spots)
     shift_y = top + CURVE_ROOM + max(height for _, height in sizes.values()) / 2 - min(y for _, y in spots)
     return {
-        name: (Rect(x + shift_x, y + shift_y, *sizes[name]), words)
-        for (name, words), (x, y) in zip(lines.items(), spots, strict=True)
+        name: (Rect(x + shift_x, y + shift_y, *sizes[name]), lines)
+        for (name, lines), (x, y) in zip(text.items(), spots, strict=True)
     }
 
 
@@ -83,9 +83,9 @@ def _label(group: Sequence[LinkLoad]) -> list[str]:
     return [f"{len(group)} streams: {number(sum(load.bytes_per_s for load in group))} B/s"]
 
 
-def _free_place(curve: tuple[Point, Point, Point], words: Sequence[str], taken: Sequence[Rect]) -> Rect:
-    places = [Rect(*_at(curve, t), *label_size(words)) for t in LABEL_PLACES]
-    return next((p for p in places if not any(p.overlaps(other) for other in taken)), places[0])
+def _free_spot(curve: tuple[Point, Point, Point], lines: Sequence[str], taken: Sequence[Rect]) -> Rect:
+    spots = [Rect(*_at(curve, t), *label_size(lines)) for t in LABEL_SPOTS]
+    return next((p for p in spots if not any(p.overlaps(other) for other in taken)), spots[0])
 
 
 def _at(curve: tuple[Point, Point, Point], t: float) -> Point:

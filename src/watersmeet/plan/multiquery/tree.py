@@ -49,6 +49,7 @@ class Tree:
 
 
 Column = tuple[int, str]  # an input by its position in FROM, and a column of it
+Checked = tuple[tuple[tuple[Column, Column], ...], tuple[str, ...]]  # equalities, also as text
 
 
 class Planting:
@@ -60,6 +61,7 @@ class Planting:
         self.there = there  # names of joins and relations that exist, and so cost nothing more
         self.everything = (1 << len(slotted.slots)) - 1
         self._columns: dict[tuple[int, int], Column] = {}
+        self._checked: dict[tuple[int, tuple[int, ...]], Checked] = {}
 
     def route(self, cls: int, mask: int) -> Column:
         """The column of a class by which a set is routed; all that it has of the class are equal by then."""
@@ -94,10 +96,10 @@ class Planting:
         level = 1 + max((part.level for part in given if isinstance(part, Tree)), default=0)
         named = sorted((self._relation_of(part, cls, level), part_mask(part), part) for part in given)
         relations = tuple(relation for relation, _, _ in named)
-        masks = [mask for _, mask, _ in named]
-        equalities = tuple(self._equalities(cls, masks))
+        masks = tuple(mask for _, mask, _ in named)
+        equalities, spelt = self._check(cls, masks)
         mask = sum(masks)
-        name = _join_name(self.slotted, mask, relations, self._spelt(equalities))
+        name = _join_name(self.slotted, mask, relations, spelt)
         cost = self._made(name, mask)
         for relation, part_set, part in named:
             cost += self._kept(relation, part_set) + (part.cost if isinstance(part, Tree) else 0.0)
@@ -118,7 +120,15 @@ class Planting:
             return _relation(level, part.name, self.slotted.qualified(position, column))
         return _relation(level, self.slotted.slots[part], column)
 
-    def _equalities(self, cls: int, masks: list[int]) -> Iterator[tuple[Column, Column]]:
+    def _check(self, cls: int, masks: tuple[int, ...]) -> Checked:
+        """What a join of such parts checks, also as text; the same for whichever trees the parts are."""
+        known = self._checked.get((cls, masks))
+        if known is None:
+            equalities = tuple(self._equalities(cls, masks))
+            known = self._checked[cls, masks] = (equalities, self._spelt(equalities))
+        return known
+
+    def _equalities(self, cls: int, masks: tuple[int, ...]) -> Iterator[tuple[Column, Column]]:
         """What is checked here, the route's class first: the columns that different parts have of a class."""
         others = sorted(
             (c for c in range(len(self.slotted.keys)) if c != cls),

@@ -5,20 +5,20 @@ of a class, with rate r_i of input i and windows W_i, brings to its home
 
     rows  r_1 + .. + r_m        combinations  sum over i of r_i * product over j != i of (r_j W_j)
 
-If input s is spread over the p places of the class, every place gets (r_s + combinations) / p and the rows of
+If input s is spread over the p cells of the class, every cell gets (r_s + combinations) / p and the rows of
 all other inputs. So spreading takes load off the home and puts copies on all others: it pays as long as the
-home is what the whole join waits for. `choose_hot` therefore spreads the heaviest value of the busiest place,
-again and again, and keeps as many of these steps as make the busy places least busy (by the 8-norm of the
-loads: nearly the maximum, but it counts when one of two equally busy places is relieved). That is the
+home is what the whole join waits for. `choose_hot` therefore spreads the heaviest value of the busiest cell,
+again and again, and keeps as many of these steps as make the busy cells least busy (by the 8-norm of the
+loads: nearly the maximum, but it counts when one of two equally busy cells is relieved). That is the
 threshold: it follows from the loads, and an even stream has no hot value. What is not known value by value is
 taken as evenly spread.
 
 A value stays hot until sending it home would hardly be felt, so that one at the border does not flap, and
 until another input has become far more frequent than the one that is spread.
 
-Example: a and b at 100 tuples/s each, windows of 0.1 s, 4 places. v is half of a and a hundredth of b: 51
+Example: a and b at 100 tuples/s each, windows of 0.1 s, 4 cells. v is half of a and a hundredth of b: 51
 rows and 10 combinations a second go to its home, beside 37 of other values, which is all that the other
-places have. With a spread every place has 53, and 3 copies a second are made.
+cells have. With a spread every cell has 53, and 3 copies a second are made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 V = TypeVar("V", bound=Hashable)
 
-HEAT_ABOVE = 1.15  # times the mean load: a busiest place below that is left alone
+HEAT_ABOVE = 1.15  # times the mean load: a busiest cell below that is left alone
 LEAST_GAIN = 0.05  # of the mean load: what spreading a value must take off its home
 LEAST_USE = 0.01  # of the mean load: a hot value whose return would add less than that cools
 TOO_DEAR = 1.03  # times the norm without it: a hot value whose copies cost more than it spares cools
@@ -46,7 +46,7 @@ MOST_VALUES = 64  # of one class, cooling ones too: tables stay small
 class ClassLoad(Generic[V]):
     """What the tuples of a class bring: rates by input, in all and of the values that are known."""
 
-    places: int  # the share of the class
+    cells: int  # the share of the class: buckets along its axis
     windows: tuple[float, ...]
     rates: tuple[float, ...]
     values: Mapping[V, tuple[float, ...]]
@@ -66,20 +66,20 @@ class ClassLoad(Generic[V]):
         return rates.index(max(rates))
 
     def load(self, value: V, spread: int | None) -> Floats:
-        """What a value brings to each place."""
+        """What a value brings to each cell."""
         rows, made = sum(self.values[value]), self.combinations(value)
         if spread is None:
-            at_home = np.zeros(self.places)
+            at_home = np.zeros(self.cells)
             at_home[self.homes[value]] = rows + made
             return at_home
         own = self.values[value][spread]
-        return np.full(self.places, (own + made) / self.places + rows - own)
+        return np.full(self.cells, (own + made) / self.cells + rows - own)
 
     def loads(self, hot: Mapping[V, int]) -> Floats:
-        """The load of each place, with these values spread."""
+        """The load of each cell, with these values spread."""
         known = [sum(self.values[value]) for value in self.values]
-        rest = max(0.0, sum(self.rates) - sum(known)) / self.places
-        return np.full(self.places, rest) + sum(self.load(value, hot.get(value)) for value in self.values)
+        rest = max(0.0, sum(self.rates) - sum(known)) / self.cells
+        return np.full(self.cells, rest) + sum(self.load(value, hot.get(value)) for value in self.values)
 
 
 def choose_hot(
@@ -112,7 +112,7 @@ def _without_idle(load: ClassLoad[V], hot: Mapping[V, int]) -> dict[V, int]:
 
 
 def _heat(load: ClassLoad[V], hot: Mapping[V, int], cooling: Mapping[V, int]) -> dict[V, int]:
-    """These values and the first of those to follow, as many as make the busy places least busy."""
+    """These values and the first of those to follow, as many as make the busy cells least busy."""
     loads, chosen, passed = load.loads(hot), dict(hot), set(hot)
     best, least = dict(hot), _norm(loads)
     while len({*chosen, *cooling}) < MOST_VALUES and loads.max() > HEAT_ABOVE * loads.mean():

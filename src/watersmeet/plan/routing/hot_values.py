@@ -25,21 +25,21 @@ class HotValuePlan:
     value: Value
     spread: str  # the input
     rate_per_s: float
-    copied: tuple[str, ...]  # the inputs whose tuples go to every place
+    copied: tuple[str, ...]  # the inputs whose tuples go to every cell
 
 
 @dataclass(frozen=True)
 class HotClassPlan:
-    """A class of more than one place: its hot values, or why its values stay at home."""
+    """A class of more than one cell: its hot values, or why its values stay at home."""
 
     attributes: str
-    places: int
+    cells: int  # the share of the class
     hot: tuple[HotValuePlan, ...] = ()
     why_not: str | None = None
 
 
 def plan_hot_values(query: Query, hypercube: Hypercube, statistics: Statistics) -> tuple[HotClassPlan, ...]:
-    """For each class that is cut into several places, what would be spread."""
+    """For each class that is cut into several cells, what would be spread."""
     return tuple(
         _plan_class(query, cls, share, statistics)
         for cls, share in zip(query.graph.classes, hypercube.shares, strict=True)
@@ -47,14 +47,14 @@ def plan_hot_values(query: Query, hypercube: Hypercube, statistics: Statistics) 
     )
 
 
-def _plan_class(query: Query, cls: AttributeClass, places: int, statistics: Statistics) -> HotClassPlan:
+def _plan_class(query: Query, cls: AttributeClass, cells: int, statistics: Statistics) -> HotClassPlan:
     inputs = [query.input(side.alias) for side in cls.attributes]
     endless = [item.alias for item in inputs if item.window.duration_us is None]
     if query.joins_delayed:
-        return HotClassPlan(cls.pretty(), places, why_not="with ROWS windows ends are not known in advance")
+        return HotClassPlan(cls.pretty(), cells, why_not="with ROWS windows ends are not known in advance")
     if endless:
         why_not = f"the window of {', '.join(endless)} has no end"
-        return HotClassPlan(cls.pretty(), places, why_not=why_not)
+        return HotClassPlan(cls.pretty(), cells, why_not=why_not)
     rates = [
         statistics.stream(item.stream.name).rate_per_s * statistics.filter_selectivity(item)
         for item in inputs
@@ -72,9 +72,9 @@ def _plan_class(query: Query, cls: AttributeClass, places: int, statistics: Stat
             own = groups.shares[:, group].tolist()
             values[value] = tuple(share * rate for share, rate in zip(own, rates, strict=True))
     heaviest = sorted(values, key=lambda value: -sum(values[value]))
-    homes = {value: place % places for place, value in enumerate(heaviest)}
+    homes = {value: number % cells for number, value in enumerate(heaviest)}
     windows = tuple((item.window.duration_us or 0) / US_PER_S for item in inputs)
-    chosen = choose_hot(ClassLoad(places, windows, tuple(rates), values, homes), {})
+    chosen = choose_hot(ClassLoad(cells, windows, tuple(rates), values, homes), {})
     aliases = [item.alias for item in inputs]
     hot = tuple(
         HotValuePlan(
@@ -86,4 +86,4 @@ def _plan_class(query: Query, cls: AttributeClass, places: int, statistics: Stat
         for value in heaviest
         if value in chosen
     )
-    return HotClassPlan(cls.pretty(), places, hot)
+    return HotClassPlan(cls.pretty(), cells, hot)

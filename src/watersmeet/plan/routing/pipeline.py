@@ -2,8 +2,8 @@
 
 After DHTJoin's type-2 queries (`dhtjoin`): a bushy tree of joins, the partial results of each routed on by
 the attribute of the next. The tree is the one whose partial results have the fewest bytes/s, the very tree
-that `pipeline_or_shares` prices. Unlike in a shared dataflow every input is a feed of its own, named by its
-alias and sent after its local filters, and the residual conditions and the SELECT list are left to Spark.
+that `pipeline_or_shares` prices. Unlike in a shared dataflow every input is a feed of its own, named by
+its alias and sent after its local filters, and the residual conditions and the SELECT list are left to Spark.
 
     a.x = b.x, b.y = c.y     feeds a, b, c     level 1: a and b by x     level 2: their results by b.y, c by y
 """
@@ -42,10 +42,10 @@ def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow
     query = slotted.query
     streams = tuple(stream.name for stream in query.streams)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]
-    draft, endings = DataflowDraft(), []
+    draft, tails = DataflowDraft(), []
     for number, tree in enumerate(trees):
         draft.add(slotted, tree, frozenset(needed), streams)
-        ending = QueryTail(
+        tail = QueryTail(
             query="",
             number=number,
             join=tree.name,
@@ -54,8 +54,8 @@ def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow
             conditions=tuple(expr.sql for expr in query.residual),
             payload=tuple(slotted.qualified(*column) for column in needed),
         )
-        endings.append(ending)
-    return draft.dataflow(max(tree.level for tree in trees), streams, tuple(endings))
+        tails.append(tail)
+    return draft.dataflow(max(tree.level for tree in trees), streams, tuple(tails))
 
 
 def _cheapest(planting: Planting, levels: int | None) -> Tree:

@@ -1,9 +1,9 @@
 """Pipeline or hypercube: what each way of routing a join moves, and what it keeps.
 
-*Shares* (`shares`) is one stage: every tuple is sent once, with copies for the axes it has no place on, and
+*Shares* (`shares`) is one stage: every tuple is sent once, with copies along the axes it has no value of, and
 no partial result is ever sent or kept. *Pipeline* (DHTJoin's type 2, `dhtjoin`) is a stage per join of a
 bushy tree: every tuple is sent once without copies, but partial results are sent on to the next stage and
-kept there for as long as they live.
+kept there for their lifetime.
 
     moved   bytes/s through the shuffle    shares: sum of bytes_i * copies_i
                                            pipeline: sum of bytes_i, and the bytes/s of each partial result

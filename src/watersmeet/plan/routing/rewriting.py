@@ -12,10 +12,10 @@ kept wherever some path needs them, and a row goes exactly one way (`Join.ways`)
 once, on one path, whatever is chosen and however often the choice changes.
 
 Where we differ: inputs that have the attribute of a step are joined in that one step, as they meet in one
-bucket; the choice counts the tuples alive, not only their rate (`live_values`); and since stages follow each
-other in one order, tuples are kept once for each step they may be needed at, not once. Where orders are so
-many that there would be more than `MOST_JOINS` joins, only the most promising ways of each partial result are
-there, down to one: a fixed order.
+bucket; the choice counts the tuples in the windows, not only their rate (`live_values`); and since stages
+follow each other in one order, tuples are kept once for each step that may need them, not once. Where orders
+are so many that there would be more than `MOST_JOINS` joins, only the most promising ways of each partial
+result are there, down to one: a fixed order.
 
     b.x = a.x, a.y = c.y, root a     level 1: a, passed on     level 2: a by x, b   and   a by y, c
                                      level 3: a b by a.y, c    and   a c by a.x, b
@@ -90,7 +90,7 @@ class _Paths:
     def _ways(self, mask: int, width: int) -> list[int]:
         """The attributes that a set has and others have too, those first by which it becomes the fewest.
 
-        Of several that bind the same inputs the one that tells most values apart stands for all: whichever
+        Of several that bind the same inputs the one with the most values stands for all: whichever
         it is, the results are the same.
         """
         own, rates = self.planting.slotted.class_masks, self.planting.rates
@@ -121,12 +121,12 @@ def _with_ways(
     led_to = {feed for some in ways.values() for way in some for feed in way.meets}
     expected = {}
     for cls, keys in zip(slotted.query.graph.classes, slotted.keys, strict=True):
-        for place, key in keys.items():
-            feed, item = slotted.feed(place, key.name), slotted.query.inputs[place]
+        for index, key in keys.items():
+            feed, item = slotted.feed(index, key.name), slotted.query.inputs[index]
             side = cls.of(item.alias)
             if feed in led_to and side is not None:
                 distinct = statistics.attribute(item.stream.name, attribute_name(side)).distinct
-                expected[feed] = Expected(feed, planting.rates.window(1 << place), distinct)
+                expected[feed] = Expected(feed, planting.rates.window(1 << index), distinct)
     joins = tuple(replace(join, ways=ways.get(join.name, ())) for join in dataflow.joins)
     return replace(dataflow, joins=joins, expected=tuple(expected.values()))
 

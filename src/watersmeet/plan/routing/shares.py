@@ -2,7 +2,7 @@
 
 After Afrati and Ullman, "Optimizing multiway joins in a map-reduce environment" (TKDE 2011). Buckets are
 the cells of a grid with one axis per attribute class; a share is the length of an axis. A tuple knows its
-place on the axes of the classes its input takes part in, and is copied to every place of the others, so
+coordinate on the axes of the classes its input takes part in, and is copied along all others, so
 each combination of matching tuples meets in exactly one cell.
 
 Guarantee: among integer shares whose product is at most the number of buckets, the ones returned let the
@@ -113,8 +113,8 @@ def choose_shares(
 ) -> Hypercube:
     """The shares that leave the fullest of at most `buckets` buckets with the fewest bytes.
 
-    `distinct_values`, for each class by alias where known: an input spreads over no more places of an axis
-    than it has values. Where no input carries bytes, all count alike.
+    `distinct_values`, for each class by alias where known: an input spreads over no more coordinates of
+    an axis than it has values. Where no input carries bytes, all count alike.
     """
     rates = _checked_rates(graph, bytes_per_s)
     if buckets < 1:
@@ -177,11 +177,11 @@ class _Grid:
     buckets: int
     rates: Floats
     member: Bools
-    spread: Floats  # places of the class's axis an input can reach: its distinct values, 1 for outsiders
+    spread: Floats  # coordinates of the class's axis an input can reach: its distinct values, 1 for outsiders
 
     @property
     def limits(self) -> Floats:
-        """No axis needs more places than its richest input has values."""
+        """No axis needs more coordinates than its richest input has values."""
         limits: Floats = np.minimum(self.buckets, np.ceil(self.spread.max(axis=1)))
         return limits
 

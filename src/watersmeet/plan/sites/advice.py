@@ -127,7 +127,7 @@ def _check(query: Query, statistics: Statistics, command: str) -> None:
     if len(sites) == 1:
         raise ConfigurationError(
             f"all streams are at one site, {sites.pop()}: nothing crosses a link; `watersmeet explain`"
-            " without --sites tells how the engine joins them"
+            " without --sites shows how the engine joins them"
         )
     known = {name.lower() for name in statistics.streams}
     missing = [stream.name for stream in query.streams if stream.name.lower() not in known]

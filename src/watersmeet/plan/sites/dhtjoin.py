@@ -64,7 +64,7 @@ class JoinTree:
 
     mask: int
     cls: int
-    inputs: tuple[int | JoinTree, ...]  # a base input by its place, or the tree of a partial result
+    inputs: tuple[int | JoinTree, ...]  # a base input by its index, or the tree of a partial result
     cost: float
 
 

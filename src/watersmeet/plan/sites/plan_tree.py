@@ -1,7 +1,7 @@
 """Plan trees with sites: which site joins what, and what crosses which link.
 
 As in PMJoin's Figure 3 (section 3.2): a leaf is a source stream, an inner node is an MJoin with two or more
-inputs, and the right-most input, printed last, lives where the join runs; the other inputs are shipped
+inputs, and the right-most input, printed last, is where the join runs; the other inputs are shipped
 there. A PMJoin node (section 3.3) holds one such tree per partition, over the substreams of its inputs.
 """
 
@@ -87,7 +87,7 @@ class PartitionPlan:
 class PMJoin(_Join):
     """A join on one attribute whose inputs are partitioned by value, each partition with its own plan.
 
-    `router` tells where in `partitions` a value's plan is.
+    `router` says where in `partitions` a value's plan is.
     """
 
     attribute: str
@@ -207,10 +207,10 @@ def _partition_lines(plan: PMJoin, target: str | None) -> list[str]:
 
 
 def alike_partitions(plan: PMJoin) -> list[PartitionPlan]:
-    """The partitions' plans, those of one shape as one with their rates added up; the names are titles."""
+    """The partitions' plans, those of one structure as one, rates added up; the names are titles."""
     alike: dict[str, list[PartitionPlan]] = {}
     for part in plan.partitions:
-        alike.setdefault(_shape(part.plan), []).append(part)
+        alike.setdefault(_structure(part.plan), []).append(part)
     found = []
     for parts in alike.values():
         names = ", ".join(part.name for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
@@ -228,15 +228,15 @@ def _branches(blocks: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _shape(plan: StreamLeaf | MJoin) -> str:
+def _structure(plan: StreamLeaf | MJoin) -> str:
     """What two partitions' plans must share to be printed as one: streams, sites and order."""
     if isinstance(plan, StreamLeaf):
         return f"{plan.name}@{plan.site}"
-    return f"({' '.join(_shape(child) for child in _plain(plan.inputs))})@{plan.site}"
+    return f"({' '.join(_structure(child) for child in _plain(plan.inputs))})@{plan.site}"
 
 
 def _added(plans: Sequence[StreamLeaf | MJoin]) -> StreamLeaf | MJoin:
-    """Plans of one shape as one plan, rates added up."""
+    """Plans of one structure as one plan, rates added up."""
     first, rate = plans[0], sum(plan.rate_per_s for plan in plans)
     if isinstance(first, StreamLeaf):
         return replace(first, rate_per_s=rate)

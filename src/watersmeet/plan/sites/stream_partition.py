@@ -1,15 +1,15 @@
 """Which values go together: PMJoin's partitioning of streams by hash, by range and by rate.
 
 Paper: PMJoin, DASFAA 2006, section 3.3. The finest substreams hold one value each (FStreams); they are
-gathered into D partitions, and each partition gets a plan of its own.
+collected into D partitions, and each partition gets a plan of its own.
 
     hash   a hash of the value, modulo D
     range  the data range cut into D pieces of equal width
     rate   values whose streams rank alike by rate: the vector V_k holds each stream's position when the
-           streams are sorted by their rate of value k, and k-means gathers the vectors into D clusters
+           streams are sorted by their rate of value k, and k-means collects the vectors into D clusters
 
-Values come as cells (`value_groups`): single values where their rates are known, histogram buckets, and the
-values nobody listed. A bucket that a hash scatters, or that a range boundary cuts, goes to several
+Values come as cells (`value_groups`): single values where their rates are known, bins of a histogram, and the
+values nobody listed. A bin that a hash scatters, or that a range boundary cuts, goes to several
 partitions by parts; by rate it goes whole, as its values share one estimated vector.
 
 Readings taken: with as many partitions as cells, each cell has its own, whatever the kind (the paper says so
@@ -133,10 +133,10 @@ def range_weights(cells: Sequence[Cell], partitions: int) -> FloatArray:
 
 
 def _extents(cells: Sequence[Cell]) -> dict[int, tuple[float, float]]:
-    """Where each cell with a place lies: a range from end to end, a value at a point."""
+    """Where each cell that can be ordered lies: a range from end to end, a value at a point."""
     listed = [index for index, cell in enumerate(cells) if cell.value is not None or cell.low is not None]
     if any(isinstance(cells[index].value, str) for index in listed):
-        return {index: (float(place), float(place)) for place, index in enumerate(listed)}
+        return {index: (float(rank), float(rank)) for rank, index in enumerate(listed)}
     extents = {}
     for index in listed:
         cell = cells[index]
@@ -162,15 +162,15 @@ def cluster(vectors: IntArray, counts: FloatArray, clusters: int, *, seed: int =
     if clusters <= len(points):
         weights = np.bincount(member, np.maximum(counts, 1e-12), len(points)).astype(np.float64)
         return k_means(points.astype(np.float64), weights, clusters, seed=seed)[member]
-    groups = [np.flatnonzero(member == point) for point in range(len(points))]
-    while len(groups) < clusters and max(map(len, groups)) > 1:
-        largest = max(range(len(groups)), key=lambda n: len(groups[n]))
-        half = len(groups[largest]) // 2
-        groups.append(groups[largest][half:])
-        groups[largest] = groups[largest][:half]
+    found = [np.flatnonzero(member == point) for point in range(len(points))]
+    while len(found) < clusters and max(map(len, found)) > 1:
+        largest = max(range(len(found)), key=lambda n: len(found[n]))
+        half = len(found[largest]) // 2
+        found.append(found[largest][half:])
+        found[largest] = found[largest][:half]
     labels = np.empty(len(vectors), dtype=np.int64)
-    for number, group in enumerate(groups):
-        labels[group] = number
+    for number, cluster in enumerate(found):
+        labels[cluster] = number
     return labels
 
 

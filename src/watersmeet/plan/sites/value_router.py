@@ -1,6 +1,6 @@
 """Which partition of a PMJoin a value goes to: section 3.3's partitionings as a lookup for single tuples.
 
-Paper: PMJoin, DASFAA 2006, section 3.3. `stream_partition` gathers cells into partitions; here a tuple's
+Paper: PMJoin, DASFAA 2006, section 3.3. `stream_partition` collects cells into partitions; here a tuple's
 value finds its cell, and the cell its partition. Every value has exactly one partition, also those that
 nobody listed, so tuples that join always meet.
 
@@ -33,7 +33,7 @@ Pieces = tuple[list[float], list[int]]  # where the pieces of a cell end, from 0
 
 @dataclass(frozen=True, eq=False)
 class ValueRouter:
-    """Finds the place of a value's partition in `partitions`."""
+    """Finds the index of a value's partition in `partitions`."""
 
     kind: str
     cells: Sequence[Cell]

@@ -171,7 +171,7 @@ def typed_demands(
 
 @dataclass(frozen=True)
 class SizeReport:
-    """What `size` tells: the partitions a target takes, and the completeness of other numbers of them."""
+    """What `size` says: the partitions a target takes, and the completeness of other numbers of them."""
 
     streams: tuple[StreamDemand, ...]  # with the memory each has at `needed` partitions
     target: float

@@ -25,7 +25,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
 from watersmeet.query.byte_size import format_bytes, split_evenly
 
-ENTRY_BYTES = 6.0  # of a tuple: its time, and its part of what is over and not yet trimmed
+ENTRY_BYTES = 6.0  # of a tuple: its time, and its part of expired tuples that are not yet trimmed
 INDEX_BYTES = 13.0  # of a tuple, for each class of its keys: link, head and bits, with the same part
 FILLED = 0.92  # of a limit, on average: it is shed to 85 % and grows to 100 %
 SPARE = 0.95  # live tuples up to this share of a limit are never shed
@@ -75,20 +75,20 @@ def analysed_loads(query: Query, statistics: Statistics, copies: Mapping[str, in
 
 
 def live_loads(query: Query, progress: Mapping[str, Any], copies: Mapping[str, int]) -> tuple[InputLoad, ...]:
-    """Loads from what a run of the query has told of itself (`Progress` as JSON)."""
-    told = {item["alias"]: item for item in progress.get("inputs", ())}
-    missing = [item.alias for item in query.inputs if item.alias not in told]
+    """Loads from what a run of the query has reported (`Progress` as JSON)."""
+    reported = {item["alias"]: item for item in progress.get("inputs", ())}
+    missing = [item.alias for item in query.inputs if item.alias not in reported]
     if missing:
-        raise ConfigurationError(f"this is the progress of another query: it does not tell of {missing[0]}")
-    kept = sum(item["kept"] for item in told.values())
-    payload = sum(item["kept_bytes"] for item in told.values())
+        raise ConfigurationError(f"this is the progress of another query: it does not report {missing[0]}")
+    kept = sum(item["kept"] for item in reported.values())
+    payload = sum(item["kept_bytes"] for item in reported.values())
     if not kept:
-        raise ConfigurationError("the query held no tuples when this was told: size a later moment of it")
+        raise ConfigurationError("the query held no tuples when this was reported: size a later moment of it")
     index = max(0.0, (progress["memory_bytes"] - payload) / kept)
     loads = []
     for item in query.inputs:
         _check_bounded(query, item.alias)
-        seen = told[item.alias]
+        seen = reported[item.alias]
         rate = seen["event_rows_per_s"]
         if rate is None:
             raise ConfigurationError(
@@ -135,7 +135,7 @@ def limit_for(loads: Sequence[InputLoad], target: float) -> float:
 
 @dataclass(frozen=True)
 class StateReport:
-    """What `size` tells of a pipeline's memory."""
+    """What `size` says of a pipeline's memory."""
 
     loads: tuple[InputLoad, ...]
     target: float

@@ -27,8 +27,8 @@ def require(holds: bool, field: str, wanted: str, got: object) -> None:
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """A histogram bucket: the tuples with low <= value < high that are no heavy hitters."""
+class Bin:
+    """A bin of a histogram: the tuples with low <= value < high that are no heavy hitters."""
 
     low: float
     high: float
@@ -54,7 +54,7 @@ class AttributeStatistics:
 
     distinct: float = DEFAULT_DISTINCT
     heavy_hitters: tuple[HeavyHitter, ...] = ()
-    histogram: tuple[Bucket, ...] = ()
+    histogram: tuple[Bin, ...] = ()
     value_bytes: float = DEFAULT_VALUE_BYTES
 
     def __post_init__(self) -> None:
@@ -62,10 +62,10 @@ class AttributeStatistics:
         require(0 < self.value_bytes < math.inf, "value_bytes", "positive", self.value_bytes)
         seen: set[tuple[bool, Value]] = set()
         for index, (value, rate) in enumerate(self.heavy_hitters):
-            place = f"heavy_hitters[{index}]"
-            require(0 <= rate < math.inf, f"{place}.rate_per_s", "zero or more", rate)
+            path = f"heavy_hitters[{index}]"
+            require(0 <= rate < math.inf, f"{path}.rate_per_s", "zero or more", rate)
             key = (isinstance(value, str), value)
-            require(key not in seen, f"{place}.value", "listed once", repr(value))
+            require(key not in seen, f"{path}.value", "listed once", repr(value))
             seen.add(key)
         for index in range(1, len(self.histogram)):
             low, before = self.histogram[index].low, self.histogram[index - 1].high
@@ -76,12 +76,12 @@ class AttributeStatistics:
     @property
     def listed_rate_per_s(self) -> float:
         """The rate that heavy hitters and histogram account for."""
-        return sum(rate for _, rate in self.heavy_hitters) + sum(b.rate_per_s for b in self.histogram)
+        return sum(rate for _, rate in self.heavy_hitters) + sum(each.rate_per_s for each in self.histogram)
 
     def rest(self, rate_per_s: float) -> tuple[float, float]:
         """Of a stream of this rate: the rate no layer lists, and over how many values it is spread evenly."""
         rest = rate_per_s - self.listed_rate_per_s
         if rest <= 1e-9 * rate_per_s:
             return 0.0, 0.0
-        listed = len(self.heavy_hitters) + sum(bucket.distinct for bucket in self.histogram)
+        listed = len(self.heavy_hitters) + sum(each.distinct for each in self.histogram)
         return rest, max(self.distinct - listed, 1.0)

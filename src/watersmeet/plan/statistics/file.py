@@ -18,7 +18,7 @@ from typing import Any
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
-    Bucket,
+    Bin,
     HeavyHitter,
     Link,
     Network,
@@ -42,7 +42,7 @@ SCHEMA_PATH = Path(__file__).with_name("statistics.schema.json")
 
 
 def read_statistics(path: str | Path) -> Statistics:
-    """The statistics of a file; a mistake in it is named with its place in the JSON."""
+    """The statistics of a file; a mistake in it is named with its path in the JSON."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -206,7 +206,7 @@ def _attribute(node: _Node) -> AttributeStatistics:
     with _naming(node.path):
         return AttributeStatistics(
             heavy_hitters=tuple(_heavy_hitter(item) for item in _items(fields, "heavy_hitters")),
-            histogram=tuple(_bucket(item) for item in _items(fields, "histogram")),
+            histogram=tuple(_bin(item) for item in _items(fields, "histogram")),
             **_numbers(fields, "distinct", "value_bytes"),
         )
 
@@ -220,11 +220,11 @@ def _heavy_hitter(node: _Node) -> HeavyHitter:
     return fields["value"].value(), fields["rate_per_s"].number()
 
 
-def _bucket(node: _Node) -> Bucket:
+def _bin(node: _Node) -> Bin:
     names = ("low", "high", "rate_per_s", "distinct")
     fields = node.fields(*names, required=names)
     with _naming(node.path):
-        return Bucket(**_numbers(fields, *names))
+        return Bin(**_numbers(fields, *names))
 
 
 def _network(node: _Node) -> Network:
@@ -256,7 +256,7 @@ def _attribute_json(attribute: AttributeStatistics) -> dict[str, Any]:
     if attribute.heavy_hitters:
         data["heavy_hitters"] = [{"value": v, "rate_per_s": rate} for v, rate in attribute.heavy_hitters]
     if attribute.histogram:
-        data["histogram"] = [vars(bucket) for bucket in attribute.histogram]
+        data["histogram"] = [vars(bin_) for bin_ in attribute.histogram]
     return data
 
 

@@ -84,7 +84,7 @@ def align(attributes: Sequence[tuple[AttributeStatistics, float]]) -> ValueGroup
     hot = _hot_values(attributes)
     edges = sorted({edge for known, _ in attributes for b in known.histogram for edge in (b.low, b.high)})
     spreads = [_Spread(known, rate, hot, edges) for known, rate in attributes]
-    _place_unlisted(spreads)
+    _spread_unlisted(spreads)
     cells = [Cell(value=value) for value in hot]
     cells += [Cell(low=low, high=high) for low, high in itertools.pairwise(edges)]
     cells.append(Cell())
@@ -125,18 +125,18 @@ class _Spread:
         own = {(isinstance(value, str), value): rate for value, rate in known.heavy_hitters}
         self.hot: list[float] = [own.get((isinstance(value, str), value), 0.0) for value in hot]
         self.has_histogram = bool(known.histogram)
-        self.rates = [0.0] * max(len(edges), 1)  # the last place is the unlisted rest
+        self.rates = [0.0] * max(len(edges), 1)  # the last entry is the unlisted rest
         self.distinct = [0.0] * max(len(edges), 1)
         foreign = [n for n, value in enumerate(hot) if (isinstance(value, str), value) not in own]
-        for bucket in known.histogram:
-            inside = [n for n in foreign if _lies_in(hot[n], bucket.low, bucket.high)]
-            foreign = [n for n in foreign if not _lies_in(hot[n], bucket.low, bucket.high)]
-            rate, distinct = self._give(inside, bucket.rate_per_s, bucket.distinct)
-            for place, (low, high) in enumerate(itertools.pairwise(edges)):
-                if bucket.low <= low and high <= bucket.high:
-                    width = (high - low) / (bucket.high - bucket.low)
-                    self.rates[place] += rate * width
-                    self.distinct[place] += distinct * width
+        for bin_ in known.histogram:
+            inside = [n for n in foreign if _lies_in(hot[n], bin_.low, bin_.high)]
+            foreign = [n for n in foreign if not _lies_in(hot[n], bin_.low, bin_.high)]
+            rate, distinct = self._give(inside, bin_.rate_per_s, bin_.distinct)
+            for index, (low, high) in enumerate(itertools.pairwise(edges)):
+                if bin_.low <= low and high <= bin_.high:
+                    width = (high - low) / (bin_.high - bin_.low)
+                    self.rates[index] += rate * width
+                    self.distinct[index] += distinct * width
         self.rates[-1], self.distinct[-1] = self._give(foreign, *known.rest(rate_per_s))
         self.total = sum(self.hot) + sum(self.rates)
 
@@ -155,12 +155,12 @@ def _lies_in(value: Value, low: float, high: float) -> bool:
     return not isinstance(value, str) and low <= value < high
 
 
-def _place_unlisted(spreads: Sequence[_Spread]) -> None:
+def _spread_unlisted(spreads: Sequence[_Spread]) -> None:
     """Spread a stream without histogram over the ranges others know, by how many values these hold."""
     mapped = [spread for spread in spreads if spread.has_histogram]
     if not mapped:
         return
-    values = [max(spread.distinct[place] for spread in mapped) for place in range(len(mapped[0].distinct))]
+    values = [max(spread.distinct[index] for spread in mapped) for index in range(len(mapped[0].distinct))]
     total = sum(values)
     for spread in spreads:
         if not spread.has_histogram and total > 0:

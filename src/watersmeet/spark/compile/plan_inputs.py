@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from watersmeet.kernel import KEEP, TS, Grid, InputLayout, StateLimit
 from watersmeet.query import Expr, Input, Query
@@ -47,7 +47,7 @@ class InputPlanner:
     labels: tuple[int, ...]
     hot: HotKeys | None = None
     limit: StateLimit | None = None
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
     def tasks(self) -> tuple[InputTask, ...]:
         """The tasks in order of the inputs; neighbours whose files are packed directly share theirs."""

@@ -8,7 +8,7 @@ has them; stages are processors of `transformWithState`. Nothing here holds a se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -39,7 +39,7 @@ class TaskOptions:
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: Callable[[SharedDataflow], ShippedDataflow] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
 
 @dataclass(frozen=True)

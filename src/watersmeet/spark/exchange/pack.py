@@ -8,7 +8,7 @@ reach the same watermark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,7 @@ class Pack:
     grid: Grid
     labels: tuple[int, ...]
     hot: HotKeys | None = None
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The messages for all buckets, as rows of the shuffle."""

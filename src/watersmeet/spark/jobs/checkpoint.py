@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
     StateIdentity,
     describe_change,
@@ -45,17 +45,19 @@ class Record:
 
     identity: StateIdentity
     ended: bool = False
-    pipeline: dict[str, Any] | None = None  # of a query that is routed so, as `dataflow_to_json` has it
+    pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
 
     def to_json(self) -> dict[str, Any]:
-        return {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": self.pipeline}
+        pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
+        return {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Record:
         """A record as it was written; refuses one of another state format."""
         if "identity" not in fields:  # until format 3 it held a text
             raise ConfigurationError(describe_other_format(fields["fingerprint"]))
-        return Record(identity_from_json(fields["identity"]), fields["ended"], fields["pipeline"])
+        pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
+        return Record(identity_from_json(fields["identity"]), fields["ended"], pipeline)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Checkpoint:
             self._write(replace(record, ended=True))
 
     def keep_progress(self, text: str) -> None:
-        """Leaves what the query tells of itself where it can be looked up."""
+        """Leaves what the query reports of itself where it can be looked up."""
         self._files.write(PROGRESS, text)
 
     @property
@@ -145,7 +147,7 @@ class Checkpoint:
                 return None  # of another state format, but there is no state yet
         except OSError as error:
             raise self._unreadable(error) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise self._unreadable("it is not what was written there") from None
 
     def _write(self, record: Record) -> None:
@@ -173,7 +175,7 @@ def _record(plan: PhysicalPlan) -> Record:
     """What is remembered of a plan that starts now."""
     match plan.routing:
         case Pipeline(dataflow) | Rewrite(dataflow):
-            return Record(plan.identity, pipeline=dataflow_to_json(dataflow))
+            return Record(plan.identity, pipeline=dataflow)
         case _:
             return Record(plan.identity)
 
@@ -189,8 +191,7 @@ def _resumed(fresh: Routing, record: Record) -> Routing:
             return fresh
 
 
-def _dataflow(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
+def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
-    kept = dataflow_from_json(stored)
     tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
     return replace(kept, tails=tuple(tails))

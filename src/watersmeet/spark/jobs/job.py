@@ -33,7 +33,7 @@ ReadSmaller = Callable[[int], Sources]  # the sources with batches that many tim
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to run: every `trigger_us`, or once over what is there, which with `flush` is all there will be."""
+    """How to run: every `trigger_us`, or once over the data there now; with `flush` no more will come."""
 
     trigger_us: int | None = None
     available_now: bool = False
@@ -91,8 +91,8 @@ class Job(PolledQuery):
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         fresh = super().poll()
         if fresh and self.options.limit is not None:
-            tell = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
-            fresh[-1] = self.progress = replace(fresh[-1], notice=tell(self.options.limit, fresh))
+            warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
+            fresh[-1] = self.progress = replace(fresh[-1], notice=warn(self.options.limit, fresh))
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -105,32 +105,32 @@ class Job(PolledQuery):
                 self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
     def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """What is missing or over the limit although tuples are shed, said once."""
-        newest, said = fresh[-1], ""
+        """A warning about answers left out, or state over the limit although tuples are shed; given once."""
+        newest, message = fresh[-1], ""
         if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
             waits = "tuples that wait for the watermark under ROWS windows are not shed"
-            said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
+            message = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
         elif newest.totals.left_out:
             many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
-            said = f"{many}: there is no room to remember them, and they would be repeated"
-        is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
-        return said if is_new else ""
+            message = f"{many}: there is no room to remember them, and they would be repeated"
+        is_new, self._has_warned = bool(message) and not self._has_warned, self._has_warned or bool(message)
+        return message if is_new else ""
 
     def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """Resumes with smaller batches when state is over its limit and they could help; says so."""
+        """Resumes with smaller batches when state is over its limit and they could help; returns a notice."""
         over = [p for p in fresh if p.memory_bytes > limit.nbytes]
         if not over:
             return ""
-        said = _over(over[-1], limit)
+        message = _over(over[-1], limit)
         brought = max(p.arrived_bytes for p in over)
         if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
-            return f"{said}: batches are {self._smaller} times smaller now"
+            return f"{message}: batches are {self._smaller} times smaller now"
         if self._has_warned:
             return ""
         self._has_warned = True
         return (
-            f"{said}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it more "
-            "memory, shorter windows, or a policy that sheds"
+            f"{message}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it "
+            "more memory, shorter windows, or a policy that sheds"
         )
 
     def _shrink_batches(self) -> bool:

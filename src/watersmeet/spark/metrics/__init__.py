@@ -1,1 +1,1 @@
-"""Numbers that stages report of each micro-batch, and how they are read back from Spark."""
+"""Metrics that ride on answers, and the progress of a query made of them."""

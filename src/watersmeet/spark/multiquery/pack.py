@@ -7,7 +7,7 @@ how far it has come.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +31,7 @@ class SharedPack:
     columns: tuple[str, ...] = (TS,)  # of all feeds
     given: tuple[str, ...] = (TS,)  # their names in the rows to pack
     reported: frozenset[str] = frozenset()  # feeds whose frequent values are reported to every bucket
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (self._send(collected) for collected in collect(batches, self._usable, self.tuning))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -63,7 +63,7 @@ class LevelPlan:
     fingerprint: str
     cached_buckets: int | None = None
     is_limited: bool = False
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,8 @@ class PostgresTable:
             connection.close()
 
     def _refusal(self, error: Py4JJavaError) -> DataError:
-        said = str(error.java_exception.getMessage()).split("\n")[0]
-        return DataError(f"{self.what} (table {self.table}): PostgreSQL says: {said}")
+        reason = str(error.java_exception.getMessage()).split("\n")[0]
+        return DataError(f"{self.what} (table {self.table}): PostgreSQL says: {reason}")
 
 
 def write_postgres(rows: DataFrame, target: Target) -> DataStreamWriter:

@@ -171,7 +171,7 @@ def _parsed_avro(stream: Stream, options: KafkaOptions, base: Path) -> tuple[Spa
     written = _avro_schema(stream, settings, base)
     skipped = int(settings.pop("skip_bytes", "0"))
     value = F.expr(f"substring({RAW}.value, {skipped + 1})") if skipped else _raw("value")
-    # An unreadable value comes back as a record of NULLs. A field that has a default tells them apart.
+    # An unreadable value comes back as a record of NULLs. A field with a default distinguishes the two.
     read = {**written, "fields": [*written["fields"], {"name": _READ, "type": "boolean", "default": True}]}
     parsed = from_avro(
         value, json.dumps(written), {**settings, "mode": "PERMISSIVE", "avroSchema": json.dumps(read)}
@@ -206,8 +206,8 @@ def _check_avro(frame: DataFrame, stream: Stream, inside: list[Column]) -> None:
     held = {field.name: field.dataType.simpleString() for field in frame.select(f"{_PARSED}.*").schema.fields}
     for column in inside:
         if held.get(column.name) != column.type:
-            said = f"makes it {held[column.name]}" if column.name in held else "has no such field"
+            instead = f"makes it {held[column.name]}" if column.name in held else "has no such field"
             raise DataError(
                 f"stream {stream.name}: column {column.name} is declared {column.type}, "
-                f"but its Avro schema {said}"
+                f"but its Avro schema {instead}"
             )

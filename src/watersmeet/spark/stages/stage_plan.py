@@ -28,7 +28,7 @@ class StagePlan:
     hot: HotKeys | None = None
     output: AnswerOutput = field(default_factory=AnswerBlobs)
     files: Mapping[int, FileInput] = field(default_factory=dict)  # inputs whose files the stage reads
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
     @property
     def is_limited(self) -> bool:

@@ -14,9 +14,9 @@ from watersmeet.spark.storage.paths import local_path
 
 
 def write_whole(path: Path, text: str, draft: Path) -> None:
-    """Puts a text in place on this machine's disk whole, or not at all.
+    """Writes a file on this machine's disk whole, or not at all.
 
-    `draft` is hidden, so that a source that reads the folder passes it over.
+    `draft` is hidden, so that a source that reads the folder ignores it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with draft.open("w", encoding="utf-8") as file:
@@ -57,7 +57,7 @@ class Folder:
         return text
 
     def write(self, name: str, text: str) -> None:
-        """Puts a text in place whole, or not at all."""
+        """Writes a file whole, or not at all."""
         if (local := self._local) is None:
             self._remote(lambda files, path: self._write_remote(files, path, text), name)
             return

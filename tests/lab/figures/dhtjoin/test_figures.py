@@ -9,19 +9,13 @@ from itertools import pairwise
 import pytest
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.dhtjoin.figures import grows
-from watersmeet.lab.figures.registry import Claim, FigureResult, run_figure
-from watersmeet.lab.overlay.dhtjoin.run import run_workload
-from watersmeet.lab.overlay.dhtjoin.sizing import Sizing, count_answers
-from watersmeet.lab.overlay.dhtjoin.traffic import TrafficTask, measure_traffic
-from watersmeet.lab.overlay.dhtjoin.workload import (
-    SECOND_US,
-    Workload,
-    query_arrivals,
-    statistics,
-    tuple_arrivals,
-    zipf_shares,
-)
+from watersmeet.lab.figures.dhtjoin.completeness import Sizing, count_answers
+from watersmeet.lab.figures.dhtjoin.extended import grows
+from watersmeet.lab.figures.dhtjoin.traffic import TrafficTask, measure_traffic, run_dhtjoin
+from watersmeet.lab.figures.dhtjoin.workload import Workload, query_arrivals, statistics, tuple_arrivals
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import run_figure
+from watersmeet.lab.simulation import SECOND_US, zipf_shares
 from watersmeet.oracle.oracle import emitted
 from watersmeet.plan.sizing.completeness import completeness
 
@@ -87,7 +81,7 @@ class TestWorkload:
     @pytest.mark.parametrize("query_type", [1, 2])
     def test_the_answers_of_a_workload_are_the_oracles(self, query_type: int) -> None:
         workload = Workload(**{**vars(SMALL), "query_type": query_type})
-        run = run_workload(workload)
+        run = run_dhtjoin(workload)
         arrivals = list(tuple_arrivals(workload))
         for asked in query_arrivals(workload):
             seen = {
@@ -148,18 +142,21 @@ class TestCompleteness:
         assert len(claims) == 6
 
     def test_enough_memory_finds_everything(self) -> None:
-        enough = Sizing(4, 400, ways=2, tuples_per_s=40, windows=2)
-        whole = count_answers(Sizing(4, None, ways=2, tuples_per_s=40, windows=2))
+        enough = Sizing(nodes=4, memory_tuples=400, ways=2, tuples_per_s=40, windows=2)
+        whole = count_answers(Sizing(nodes=4, memory_tuples=None, ways=2, tuples_per_s=40, windows=2))
         assert completeness(enough.demands(), 4) == 1
         assert count_answers(enough) == whole > 0
 
     def test_the_answers_there_are_do_not_depend_on_the_number_of_nodes(self) -> None:
-        counts = {count_answers(Sizing(n, None, ways=2, tuples_per_s=20, windows=2)) for n in (1, 3, 10)}
+        counts = {
+            count_answers(Sizing(nodes=n, memory_tuples=None, ways=2, tuples_per_s=20, windows=2))
+            for n in (1, 3, 10)
+        }
         assert len(counts) == 1
 
     def test_half_the_memory_finds_a_quarter_where_arrivals_must_be_stored(self) -> None:
-        sizing = Sizing(4, 50, "newcomer", ways=2, tuples_per_s=40, windows=4)
-        whole = count_answers(Sizing(4, None, ways=2, tuples_per_s=40, windows=4))
+        sizing = Sizing(nodes=4, memory_tuples=50, shedding="newcomer", ways=2, tuples_per_s=40, windows=4)
+        whole = count_answers(Sizing(nodes=4, memory_tuples=None, ways=2, tuples_per_s=40, windows=4))
         assert completeness(sizing.demands(), 4) == pytest.approx(0.25)
         assert count_answers(sizing) / whole == pytest.approx(0.25, abs=0.07)
 
@@ -167,8 +164,10 @@ class TestCompleteness:
         """Where memory nearly suffices, chance decides which node overflows; large numbers even it out."""
 
         def gap(rate: int, memory: int) -> float:
-            sizing = Sizing(23, memory, "newcomer", ways=2, tuples_per_s=rate, windows=2)
-            whole = count_answers(Sizing(1, None, ways=2, tuples_per_s=rate, windows=2))
+            sizing = Sizing(
+                nodes=23, memory_tuples=memory, shedding="newcomer", ways=2, tuples_per_s=rate, windows=2
+            )
+            whole = count_answers(Sizing(nodes=1, memory_tuples=None, ways=2, tuples_per_s=rate, windows=2))
             return completeness(sizing.demands(), sizing.nodes) - count_answers(sizing) / whole
 
         # Four times the tuples halve the relative spread of the nodes' loads, and so, about, the gap.

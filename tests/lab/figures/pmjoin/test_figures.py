@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from watersmeet.lab.figures.files import write_figure
 from watersmeet.lab.figures.pmjoin.attributes import QueryTask, draw_query, select_at_random
-from watersmeet.lab.figures.registry import figure_names, run_figure, write_figure
-from watersmeet.lab.wan.advice.draws import draw_arrivals
-from watersmeet.lab.wan.pmjoin.costs import CostTask, Setting, price_and_simulate
-from watersmeet.lab.wan.pmjoin.sweep import agreement_of
-from watersmeet.lab.wan.pmjoin.workload import draw_shares, draw_values
+from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting, price_and_simulate
+from watersmeet.lab.figures.pmjoin.sweep import agreement_of
+from watersmeet.lab.figures.pmjoin.workload import draw_shares, draw_values
+from watersmeet.lab.figures.registry import figure_titles, run_figure
+from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.plan.sites.pmjoin.find_partition import find_partition
 from watersmeet.plan.sites.pmjoin.pmjoin import unpartitioned_plan
 
@@ -45,7 +46,7 @@ def small(tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
 
 
 def test_the_figures_are_registered() -> None:
-    assert set(FIGURES) <= set(figure_names())
+    assert set(FIGURES) <= set(figure_titles())
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -74,13 +75,13 @@ def test_different_distributions_gain_more_and_finer_partitions_too() -> None:
 
 @pytest.mark.parametrize(("optimizer", "partitions"), [("simple", 1), ("heuristic", 1), ("heuristic", 20)])
 def test_a_simulated_cost_is_the_modelled_one(optimizer: Any, partitions: int) -> None:
-    setting = Setting(4, values=100, windows_s=(0.5, 1.5), rates_per_s=(50.0, 200.0), seed=4)
-    cost = price_and_simulate(CostTask(setting, optimizer, partitions, simulated_s=2.0))
+    setting = Setting(streams=4, values=100, windows_s=(0.5, 1.5), rates_per_s=(50.0, 200.0), seed=4)
+    cost = price_and_simulate(CostTask(setting, optimizer=optimizer, partitions=partitions, simulated_s=2.0))
     assert cost.simulated == pytest.approx(cost.modelled, rel=0.08)
 
 
 def test_leaving_out_what_crosses_no_link_changes_no_cost() -> None:
-    setting = Setting(4, values=50, windows_s=(0.5, 1.0), rates_per_s=(20.0, 100.0), seed=1)
+    setting = Setting(streams=4, values=50, windows_s=(0.5, 1.0), rates_per_s=(20.0, 100.0), seed=1)
     task = CostTask(setting, partitions=10, simulated_s=3.0)
     pruned, whole = price_and_simulate(task), price_and_simulate(replace(task, counts_routing=True))
     assert pruned.simulated == pytest.approx(whole.simulated, rel=0.08)
@@ -109,7 +110,7 @@ def test_a_random_hot_spot_keeps_similar_streams_similar() -> None:
 
 
 def test_drawn_tuples_have_the_models_rates_and_values() -> None:
-    join = Setting(3, values=20, rates_per_s=(50.0, 100.0), seed=6).join()
+    join = Setting(streams=3, values=20, rates_per_s=(50.0, 100.0), seed=6).join()
     arrivals = list(draw_arrivals(join.query, join.model, 40.0, np.random.default_rng(0)))
     assert [one.at_us for one in arrivals] == sorted(one.at_us for one in arrivals)
     for place, source in enumerate(join.model.sources):

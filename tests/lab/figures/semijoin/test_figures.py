@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.lab.figures.registry import figure_names, run_figure, to_table
-from watersmeet.lab.figures.semijoin.oneway import INTERVAL_S, LINK, STREAM
-from watersmeet.lab.wan.semijoin.experiment import OneWayTask, run_one_way
-from watersmeet.lab.wan.semijoin.queries import StreamParameters, compare, uniform_model
+from watersmeet.lab.figures.files import to_table
+from watersmeet.lab.figures.registry import figure_titles, run_figure
+from watersmeet.lab.figures.semijoin.experiment import OneWayTask, run_one_way
+from watersmeet.lab.figures.semijoin.one_way import INTERVAL_S, LINK, STREAM
+from watersmeet.lab.figures.semijoin.queries import StreamParameters, compare, uniform_model
 from watersmeet.plan.sites.semijoin.cost import Method
 
 PROSE = "one or two steps, as the paper's first sentence has it"  # contradicts its own reasons
@@ -36,13 +37,13 @@ def test_the_papers_trends_hold_in_simulation(name: str, differing: list[str]) -
 
 def test_every_figure_of_the_paper_is_registered() -> None:
     expected = {f"semijoin-{n}" for n in ("7a", "7b", "7c", "7d", "7e", "7f", "7g", "table3", "8", "9", "10")}
-    assert expected | {"semijoin-model"} <= set(figure_names())
+    assert expected | {"semijoin-model"} <= set(figure_titles())
 
 
 @pytest.mark.parametrize("method", Method, ids=lambda method: method.value)
 def test_bytes_and_times_are_close_to_the_model_at_the_papers_settings(method: Method) -> None:
     """Figure 7's caption: with equal selectivity factors the formulas are within a tenth of a run."""
-    found = run_one_way(OneWayTask(STREAM, STREAM, LINK, INTERVAL_S, method))
+    found = run_one_way(OneWayTask(STREAM, STREAM, link=LINK, interval_s=INTERVAL_S, method=method))
     assert found.simulated == pytest.approx(found.modelled, rel=0.1)
     assert found.bytes_per_s == pytest.approx(found.modelled_bytes_per_s, rel=0.05)
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing, between, estimate_size, identifier
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.ring import between, estimate_size, identifier
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.network import Overlay
 
 BITS = 6

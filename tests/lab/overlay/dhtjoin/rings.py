@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from watersmeet.lab.overlay.chord.stable import StableRing
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import Settings
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun, start_dhtjoin
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival, TupleArrival
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
+from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork, QueryArrival, TupleArrival, start_dhtjoin
+from watersmeet.lab.overlay.dhtjoin.protocol import Settings
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import (
@@ -44,15 +43,15 @@ def join(equalities: Sequence[str], window_us: int = 100, select: str | None = N
     )
 
 
-def ask(run: DhtJoinRun, query: Query, at_us: int = 0, node: int = 0, qid: str = "q") -> None:
+def ask(run: DhtJoinNetwork, query: Query, at_us: int = 0, node: int = 0, qid: str = "q") -> None:
     run.submit_at(QueryArrival(at_us, node, qid, query), Statistics())
 
 
-def tell(run: DhtJoinRun, stream: str, at_us: int, node: int = 0, **values: int) -> None:
+def tell(run: DhtJoinNetwork, stream: str, at_us: int, node: int = 0, **values: int) -> None:
     full = {"a": 0, "b": 0, "c": 0, "d": 0, **values}
     run.insert_at(TupleArrival(at_us, node, stream, Tuple(at_us, full)))
 
 
-def quiet(**options: Any) -> DhtJoinRun:
+def quiet(**options: Any) -> DhtJoinNetwork:
     """Eight nodes on a full ring, messages taking no time."""
     return start_dhtjoin(StableRing(range(8), 3), Settings(**options))

@@ -14,16 +14,21 @@ from hypothesis import strategies as st
 from tests.lab.overlay.dhtjoin.rings import ask, join, quiet, tell
 from tests.strategies import cases
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import Settings
+from watersmeet.lab.overlay.actions import Direct
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.messages import Answers, Disseminate, IndexTuple
+from watersmeet.lab.overlay.dhtjoin.network import (
+    DhtJoinNetwork,
+    QueryArrival,
+    TupleArrival,
+    delivery_bound_us,
+    start_dhtjoin,
+)
 from watersmeet.lab.overlay.dhtjoin.operators import Published, key_text, operator_tree
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun, delivery_bound_us, start_dhtjoin
-from watersmeet.lab.overlay.dhtjoin.table import QueryTable, query_entry
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival, TupleArrival
-from watersmeet.lab.overlay.network import Direct
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay, constant_delay, random_delay
+from watersmeet.lab.overlay.dhtjoin.protocol import Settings
+from watersmeet.lab.overlay.dhtjoin.query_table import QueryTable, query_entry
+from watersmeet.lab.simulation import NO_DELAY, Delay, constant_delay, random_delay
 from watersmeet.oracle.oracle import MicroBatch, Tuple, bag, emitted
 from watersmeet.plan.sites.dhtjoin import plan_dhtjoin
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
@@ -53,7 +58,9 @@ def in_order(query: Query, batches: Sequence[Streams]) -> dict[str, list[Tuple]]
     }
 
 
-def feed(run: DhtJoinRun, query: Query, tuples: Streams, rng: random.Random, node: int | None = None) -> None:
+def feed(
+    run: DhtJoinNetwork, query: Query, tuples: Streams, rng: random.Random, node: int | None = None
+) -> None:
     """Insert each tuple at its event time, each stream at its own node unless one is given."""
     at = {name: node if node is not None else rng.choice(list(run.overlay.ring.nodes)) for name in tuples}
     event_time = {stream.name: stream.event_time for stream in query.streams}
@@ -67,7 +74,9 @@ def first_ts(tuples: Streams) -> int:
     return min((tuple_.ts for inserted in tuples.values() for tuple_ in inserted), default=0)
 
 
-def start(nodes: int, tuples: Streams, delay: Delay, seed: int, ahead_us: int | None = None) -> DhtJoinRun:
+def start(
+    nodes: int, tuples: Streams, delay: Delay, seed: int, ahead_us: int | None = None
+) -> DhtJoinNetwork:
     """A run that starts so long before the first tuple that a query is known everywhere by then."""
     ring = StableRing.of(nodes)
     bound = delivery_bound_us(ring, delay)
@@ -225,7 +234,7 @@ class TestIndexing:
         assert key_text(1) == key_text(1.0) == key_text(Decimal("1.00")) != key_text("1")
 
 
-def three_way(run: DhtJoinRun) -> None:
+def three_way(run: DhtJoinNetwork) -> None:
     tell(run, "x", 1, b=1, a=7)
     tell(run, "y", 2, b=1, c=2)
     tell(run, "z", 3, c=2)

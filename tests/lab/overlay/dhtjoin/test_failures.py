@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.lab.overlay.dhtjoin.rings import ask, join, tell
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing
-from watersmeet.lab.overlay.dhtjoin.alerts import LatenessPolicy
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import Settings
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
+from watersmeet.lab.overlay.dhtjoin.alerts import DetectionPolicy
+from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork, QueryArrival, start_dhtjoin
 from watersmeet.lab.overlay.dhtjoin.operators import key_text
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun, start_dhtjoin
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival
-from watersmeet.lab.simulation.simulator import constant_delay, random_delay
+from watersmeet.lab.overlay.dhtjoin.protocol import Settings
+from watersmeet.lab.simulation import constant_delay, random_delay
 from watersmeet.oracle.oracle import bag
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Query
 
-PATIENCE = LatenessPolicy(every_us=5, silent_us=10, answer_us=5)
+DETECTION = DetectionPolicy(every_us=5, silent_us=10, answer_us=5)
 
 
 class TestFailures:
     """Section 4.2: alerts let producers rest while a stream is missing (Procedures 1 and 2)."""
 
-    def outage(self, lateness: LatenessPolicy | None, others: Sequence[Query] = ()) -> DhtJoinRun:
+    def outage(self, detection: DetectionPolicy | None, others: Sequence[Query] = ()) -> DhtJoinNetwork:
         """x and y come all the time; z, at node 3, is down from 200 to 600. Each tuple has a partner."""
-        run = start_dhtjoin(StableRing(range(8), 3), Settings(lateness=lateness), delay=constant_delay(1))
+        run = start_dhtjoin(StableRing(range(8), 3), Settings(detection=detection), delay=constant_delay(1))
         # x and y join first: the plan must not be left to chance.
         known = Statistics(
             {name: StreamStatistics(rate) for name, rate in (("x", 1.0), ("y", 1.0), ("z", 50.0))}
@@ -46,7 +45,7 @@ class TestFailures:
         return run
 
     def test_suspended_producers_send_less_and_resume(self) -> None:
-        without, with_alerts = self.outage(None), self.outage(PATIENCE)
+        without, with_alerts = self.outage(None), self.outage(DETECTION)
         assert with_alerts.traffic["index partial results"] < 0.75 * without.traffic["index partial results"]
         assert with_alerts.traffic["index tuple"] < 0.8 * without.traffic["index tuple"]
         late = [row for row in with_alerts.answers["q"] if row[0] > 650]
@@ -54,8 +53,10 @@ class TestFailures:
         assert bag(late) == bag(row for row in without.answers["q"] if row[0] > 650)
 
     def test_no_alert_and_no_loss_without_an_outage(self) -> None:
-        def steady(lateness: LatenessPolicy | None) -> DhtJoinRun:
-            run = start_dhtjoin(StableRing(range(8), 3), Settings(lateness=lateness), delay=constant_delay(1))
+        def steady(detection: DetectionPolicy | None) -> DhtJoinNetwork:
+            run = start_dhtjoin(
+                StableRing(range(8), 3), Settings(detection=detection), delay=constant_delay(1)
+            )
             ask(run, join(["x.b = y.b", "y.c = z.c"], window_us=8))
             for at_us in range(20, 300, 4):
                 for stream, node in (("x", 7), ("y", 6), ("z", 3)):
@@ -63,7 +64,7 @@ class TestFailures:
             run.overlay.run(until_us=400)
             return run
 
-        tested = steady(PATIENCE)
+        tested = steady(DETECTION)
         assert tested.traffic["alert"] == 0
         assert bag(tested.answers["q"]) == bag(steady(None).answers["q"])
 
@@ -71,14 +72,14 @@ class TestFailures:
         """Procedure 2, line 1: an alert is not propagated below what another query needs."""
         other = join(["x.b = y.b"], window_us=8)
         alone = self.outage(None, [other])
-        shared = self.outage(PATIENCE, [other])
-        assert 0 < shared.traffic["alert"] < self.outage(PATIENCE).traffic["alert"]
+        shared = self.outage(DETECTION, [other])
+        assert 0 < shared.traffic["alert"] < self.outage(DETECTION).traffic["alert"]
         assert bag(shared.answers["other 0"]) == bag(alone.answers["other 0"])
         assert shared.traffic["index partial results"] < 0.75 * alone.traffic["index partial results"]
 
     def test_when_the_last_query_of_a_shared_producer_rests_the_sources_rest(self) -> None:
         twin = join(["x.b = y.b", "y.c = z.c"], window_us=8)
-        alone, twins = self.outage(PATIENCE), self.outage(PATIENCE, [twin])
+        alone, twins = self.outage(DETECTION), self.outage(DETECTION, [twin])
         assert twins.traffic["index tuple"] == alone.traffic["index tuple"]
         assert bag(twins.answers["other 0"]) == bag(twins.answers["q"]) == bag(alone.answers["q"])
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.lab.overlay.dhtjoin.rings import ask, join, quiet, tell
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import Settings
+from watersmeet.lab.overlay.dhtjoin.lane_window import Held, LaneWindow, Shedding
+from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork
 from watersmeet.lab.overlay.dhtjoin.operators import Published
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun
-from watersmeet.lab.overlay.dhtjoin.window import Held, LaneWindow, Shedding
+from watersmeet.lab.overlay.dhtjoin.protocol import Settings
 from watersmeet.oracle.oracle import bag
 
 
@@ -67,7 +67,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("shedding", get_args(Shedding))
     def test_no_lane_ever_exceeds_its_memory_and_answers_are_a_part_of_all(self, shedding: Shedding) -> None:
-        def run_with(memory: int | None) -> DhtJoinRun:
+        def run_with(memory: int | None) -> DhtJoinNetwork:
             run = quiet(memory_tuples=memory, shedding=shedding)
             ask(run, join(["x.b = y.b"], window_us=50, select="x.a"))
             rng = random.Random(3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import DataError
-from watersmeet.lab.wan.semijoin.access_log import (
+from watersmeet.lab.figures.semijoin.access_log import (
     PAPER_DAYS,
     Request,
     log_feed,
@@ -30,7 +30,9 @@ def test_a_log_reads_back_as_it_was_written(tmp_path: Path, name: str) -> None:
 def test_a_record_is_twenty_bytes_big_endian(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes.fromhex("355d6b10 00000102 00000003 00001000 00 02 01 20".replace(" ", "")))
-    assert read_access_log(path) == [Request(0x355D6B10, 258, 3, 4096, 0, 2, 1, 32)]
+    assert read_access_log(path) == [
+        Request(timestamp=0x355D6B10, client=258, object=3, size=4096, method=0, status=2, type=1, server=32)
+    ]
 
 
 def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
@@ -44,7 +46,11 @@ def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_log_becomes_a_stream_ten_times_as_fast_joined_by_the_client() -> None:
-    requests = [Request(1000, 7, 0, 0), Request(1000, 8, 0, 0), Request(1002, 9, 0, 0)]
+    requests = [
+        Request(timestamp=1000, client=7, object=0, size=0),
+        Request(timestamp=1000, client=8, object=0, size=0),
+        Request(timestamp=1002, client=9, object=0, size=0),
+    ]
     feed = log_feed(requests, range_us(5))
     assert [(member.ts, member.keys) for member in feed.members] == [
         (0, (7,)),

@@ -9,9 +9,10 @@ import pytest
 
 from tests.lab.wan.semijoin.plans import model_of, random_plan
 from tests.plan.joins import join_graph
+from watersmeet.lab.wan.feed import Member
 from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror, positions
-from watersmeet.lab.wan.semijoin.oneway.items import Item, Key, Member
+from watersmeet.lab.wan.semijoin.oneway.items import Item, Key
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray, ValueMirror
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 from watersmeet.plan.sites.semijoin.cost import Method
@@ -80,10 +81,10 @@ def test_a_window_finds_what_lived_at_the_probes_time_and_keeps_it_until_settled
     window, life = HeldWindow(key_of, 10), range_us(100)
     window.insert([item(n, "k", ts, life.end_us(ts)) for n, ts in enumerate((3, 8, 110))])
     assert [held.t for held in window.matches("k", 105, 105)] == [8]
-    assert window.living(105, 105) == 1
+    assert window.count_alive(105, 105) == 1
     assert [held.t for held in window.settle(10)] == [3, 8]
     assert [held.t for held in window.matches("k", 110, 110)] == [110]
-    assert window.living(110, 110) == 1
+    assert window.count_alive(110, 110) == 1
     assert window.matches("k", 110, 109) == []
 
 
@@ -104,7 +105,7 @@ def test_an_end_that_becomes_known_later_counts_from_then() -> None:
     assert len(window.matches("a", 9, 9)) == 2
     assert [held.item.number for held in window.learn([(0, 7), (9, 9)])] == [0]
     assert [held.item.number for held in window.matches("a", 9, 9)] == [1]
-    assert window.living(9, 9) == 1
+    assert window.count_alive(9, 9) == 1
     window.learn([(0, 6)])
     assert [held.end for held in window.remove_first(1)] == [6]
     assert len(window) == 1

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from tests.lab.wan.semijoin.plans import by_stream, model_of, random_plan
 from tests.strategies import cases
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.wan.semijoin.oneway.halves import Ship, Tuples
-from watersmeet.lab.wan.semijoin.oneway.items import Feed, Item, Member, feed_of, feeds_of
-from watersmeet.lab.wan.semijoin.oneway.level import Level
-from watersmeet.lab.wan.semijoin.run import SemijoinRun, Settings, _Execution, execute
+from watersmeet.lab.wan.feed import Feed, Member, feed_of, feeds_of
+from watersmeet.lab.wan.semijoin.oneway.items import Item
+from watersmeet.lab.wan.semijoin.oneway.messages import Ship, Tuples
+from watersmeet.lab.wan.semijoin.run import Execution, SemijoinRun, Settings, execute
 from watersmeet.lab.wan.semijoin.steps import Running
+from watersmeet.lab.wan.semijoin.tree_level import Level
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method
@@ -96,8 +97,8 @@ def test_a_level_closes_its_intervals_in_order_when_a_later_one_is_complete_firs
     for interval in (21, 20):
         assert not level.is_complete
         level.add(interval, [one[interval - 20]])
-        level.hear(interval, "step 0")
-        level.hear(interval, "step 1")
+        level.note_received(interval, "step 0")
+        level.note_received(interval, "step 1")
     closed = []
     while level.is_complete:
         interval = level.next_interval
@@ -168,7 +169,7 @@ def pairs_of(feeds: dict[str, Feed]) -> Counter[tuple[int, int]]:
                 member,
                 feed.times[successor]
                 if feed.window.counts_rows
-                and (successor := feed.window.successor(member.place)) < len(feed.times)
+                and (successor := feed.window.successor(member.position)) < len(feed.times)
                 else member.end,
             )
             for member in feed.members
@@ -178,7 +179,7 @@ def pairs_of(feeds: dict[str, Feed]) -> Counter[tuple[int, int]]:
     for one, end in lives["S1"]:
         for other, other_end in lives["S2"]:
             if one.keys == other.keys and max(one.ts, other.ts) < min(end, other_end):
-                found[one.place, other.place] += 1
+                found[one.position, other.position] += 1
     return found
 
 
@@ -186,7 +187,7 @@ def plan_by(model: SemijoinModel, method: Method) -> SemijoinPlan:
     return random_plan(model, random.Random(0), "linear", [method])
 
 
-class Recorded(_Execution):
+class Recorded(Execution):
     """An execution that keeps every shipment."""
 
     def run(self) -> SemijoinRun:
@@ -216,7 +217,7 @@ def test_nothing_is_shipped_twice(method: Method, window: Window) -> None:
         full.update((step, shipment.term in ("ship B1", "ship B'1"), item.number) for item in tuples)  # type: ignore[misc]
     assert full
     assert max(full.values()) == 1
-    assert Counter((a.place, b.place) for a, b in run.answers) == pairs_of(feeds)
+    assert Counter((a.position, b.position) for a, b in run.answers) == pairs_of(feeds)
 
 
 @pytest.mark.parametrize("method", ALL_METHODS, ids=lambda method: method.value)
@@ -228,7 +229,7 @@ def test_a_delay_above_the_bound_loses_answers_silently_without_heartbeats_only(
 
     def found(options: Settings) -> tuple[SemijoinRun, Counter[tuple[int, int]]]:
         run = execute(plan, model, feeds, options)
-        return run, Counter((a.place, b.place) for a, b in run.answers)
+        return run, Counter((a.position, b.position) for a, b in run.answers)
 
     assert found(Settings(delay_us=400))[1] == expected
     assert found(Settings(delay_us=5))[1] != expected
@@ -261,7 +262,7 @@ def test_the_ledger_prices_what_crossed_the_links() -> None:
         assert run.ledger.messages == run.wan.total_messages
         shipped = sum(spent.seconds for (_, term), spent in run.ledger.spent.items() if "ship" in term)
         assert shipped == pytest.approx(run.wan.transmission_us / 1e6, rel=1e-3)
-        assert Counter((a.place, b.place) for a, b in run.answers) == pairs_of(feeds)
+        assert Counter((a.position, b.position) for a, b in run.answers) == pairs_of(feeds)
 
 
 @given(case=joins, ordering=orderings, seed=st.integers(0, 10**6))

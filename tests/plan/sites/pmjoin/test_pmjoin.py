@@ -25,7 +25,7 @@ from watersmeet.plan.sites.pmjoin.pmjoin import (
     unpartitioned_plan,
 )
 from watersmeet.plan.sites.stream_partition import PARTITIONINGS
-from watersmeet.plan.statistics.attribute import AttributeStatistics, Bucket
+from watersmeet.plan.statistics.attribute import AttributeStatistics, Bin
 from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.rate_model import RateModel, Source, rate_model
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
@@ -171,7 +171,7 @@ def test_histogram_buckets_are_enough_to_partition_by(kind: str) -> None:
             100.0,
             1.0,
             name,
-            {"k": AttributeStatistics(20, histogram=(Bucket(0, 10, low, 10), Bucket(10, 20, high, 10)))},
+            {"k": AttributeStatistics(20, histogram=(Bin(0, 10, low, 10), Bin(10, 20, high, 10)))},
         )
         for name, (low, high) in halves.items()
     }

@@ -44,7 +44,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Partial:
-    """Tuples of some inputs that agree and live together during [t, end); `since` is the first insertion."""
+    """Tuples of some inputs that agree, with their lifetime [t, end); `since` is the first insertion."""
 
     members: Mapping[str, Published]
     t: int

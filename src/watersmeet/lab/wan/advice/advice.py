@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.lab.simulation import SECOND_US
 from watersmeet.lab.wan.advice.sample import SiteSample
-from watersmeet.lab.wan.network import SECOND_US, Link
-from watersmeet.lab.wan.pmjoin.pmjoin import PmjoinNetwork
+from watersmeet.lab.wan.network import Link
+from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork
 from watersmeet.lab.wan.semijoin.run import Settings, execute
 from watersmeet.plan.sites.advice import SiteAdvice, SiteOption, bytes_model
 from watersmeet.plan.sites.plan_tree import number

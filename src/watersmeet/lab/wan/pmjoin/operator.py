@@ -5,7 +5,7 @@ index in memory. What arrives on one input probes the indexes of the others, one
 enters its own; so every combination is found once, when the last of its parts arrives, in whatever order
 they come.
 
-Where we differ: a stored tuple is kept by its life [t, end) instead of a window's size, which makes all
+Where we differ: a stored tuple is kept by its lifetime [t, end) instead of a window's size, which makes all
 window kinds alike. It is forgotten when nothing that may still arrive can meet it: `lag_us` is how long
 after its event time anything may arrive here, so at `now` all that ended by `now - lag_us` can go. What
 arrives even later broke the bound: it is refused and counted, so nothing wrong is put out.
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Sequence
 
-from watersmeet.lab.wan.site_tuples import Joined
+from watersmeet.lab.wan.arrivals import Joined
 
 Order = list[tuple[int, tuple[int, ...]]]  # the inputs to probe, and the classes to look them up by
 Index = dict[tuple[Hashable, ...], deque[Joined]]
@@ -67,13 +67,13 @@ class MJoinOperator:
         index, classes = self._indexes[step], step[1]
         longer = []
         for part in partial:
-            bucket = index.get(tuple([part.keys[cls] for cls in classes]))
-            if bucket is None:
+            chain = index.get(tuple([part.keys[cls] for cls in classes]))
+            if chain is None:
                 continue
-            if horizon is not None:  # a rare value's few arrivals must not walk all that has ended since
-                while bucket and bucket[0].end <= horizon:
-                    bucket.popleft()
-            for other in bucket:
+            if horizon is not None:  # a rare value's few arrivals must not walk all that have ended since
+                while chain and chain[0].end <= horizon:
+                    chain.popleft()
+            for other in chain:
                 t = part.t if part.t > other.t else other.t
                 end = part.end if part.end < other.end else other.end
                 if t < end:
@@ -83,13 +83,13 @@ class MJoinOperator:
     @property
     def stored(self) -> int:
         """How many tuples are kept, each counted once for each index it is in."""
-        return sum(len(bucket) for index in self._indexes.values() for bucket in index.values())
+        return sum(len(chain) for index in self._indexes.values() for chain in index.values())
 
     def _sweep(self, horizon: int) -> None:
-        """Forgets what has ended; does so anew when as many have come as are kept, so it stays cheap."""
+        """Forgets ended tuples; the next sweep waits for as many arrivals as are kept, so it stays cheap."""
         for step, index in self._indexes.items():
-            kept = {key: deque(one for one in bucket if one.end > horizon) for key, bucket in index.items()}
-            self._indexes[step] = {key: bucket for key, bucket in kept.items() if bucket}
+            kept = {key: deque(one for one in chain if one.end > horizon) for key, chain in index.items()}
+            self._indexes[step] = {key: chain for key, chain in kept.items() if chain}
         self._until_sweep = max(SWEEP_EVERY, self.stored)
 
 

@@ -52,7 +52,7 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """Execution time, all told."""
+        """Execution time, all steps together."""
         return math.fsum(entry.seconds for entry in self.spent.values())
 
     @property
@@ -72,9 +72,6 @@ class Ledger:
     def seconds_per_s(self) -> float:
         """Execution time for each second of stream: the paper's measure."""
         return self.seconds / self.measured_s
-
-    def step_seconds(self, step: int) -> float:
-        return math.fsum(entry.seconds for (number, _), entry in self.spent.items() if number == step)
 
     def against(self, plan: SemijoinPlan) -> dict[str, tuple[float, float]]:
         """For each term, over all steps: modelled and simulated seconds per second of stream.

@@ -69,8 +69,8 @@ class _Search:
         bits = [1 << bit for bit in range(subset.bit_length()) if (subset ^ lowest) >> bit & 1]
         choices = np.arange((1 << len(bits)) - 1, dtype=np.int64)
         halves = np.full(len(choices), lowest, dtype=np.int64)
-        for place, bit in enumerate(bits):
-            halves += (choices >> place & 1) * bit
+        for index, bit in enumerate(bits):
+            halves += (choices >> index & 1) * bit
         costs = self.there[halves] + self.there[subset ^ halves]
         best = costs.argmin(axis=0)
         self.split[subset] = halves[best]

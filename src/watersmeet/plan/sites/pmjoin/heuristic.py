@@ -4,9 +4,9 @@ Paper: PMJoin, DASFAA 2006, section 3.2 (Algorithm 1, equation 4) and section 4 
 
 What it gives: a tree of MJoins, each at the site of its right-most input, in O(n^2) steps. First each site
 joins its own streams where that makes them slower than they were. Then, again and again, the slowest stream
-gathers others: for each joinable stream either all go to its site and the result is sent on (case 1), or all
+collects others: for each joinable stream either all go to its site and the result is sent on (case 1), or all
 go to a third site together (case 2), whichever costs less; the cheapest stream is taken, and case 1 settles
-where the gathered streams are joined. It is a heuristic: `pmjoin_exhaustive` may find a cheaper plan.
+where the collected streams are joined. It is a heuristic: `pmjoin_exhaustive` may find a cheaper plan.
 
 Readings taken where the listing is open:
 

@@ -78,7 +78,7 @@ OPTIMIZERS: dict[str, Callable[[RateModel, Sequence[Operand]], Operand]] = {
 
 @dataclass(frozen=True)
 class CostTerm:
-    """One part of a plan's cost, in words."""
+    """One part of a plan's cost, with its name."""
 
     name: str
     bytes_per_s: float
@@ -170,8 +170,8 @@ def partitioned_plan(
     plan = unpartitioned_plan(model, optimizer)
     if partitions == 1:
         return plan
-    told_apart = [len(attribute.groups.cells) > 1 for attribute in model.attributes]
-    candidates = [found for found in find_partition(model, plan) if told_apart[found.attribute]]
+    separable = [len(attribute.groups.cells) > 1 for attribute in model.attributes]
+    candidates = [found for found in find_partition(model, plan) if separable[found.attribute]]
     chosen = select_partitions(candidates)
     return Partitioner(model, chosen, partitions, partitioning, optimizer, seed).rebuild(plan, None)
 

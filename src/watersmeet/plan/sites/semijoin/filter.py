@@ -1,8 +1,8 @@
 """The Bloom filter of the one-way join SM-B: its size, its false positives, and what keeping it costs.
 
 A filter of m bits and h hashes over k values lets a value that is not among them pass with probability
-(1 - e^(-h k / m))^h (Bloom 1970). It is sized for the values expected in the window. An update tells which
-bits flip, each by its place, or the whole filter where that is shorter.
+(1 - e^(-h k / m))^h (Bloom 1970). It is sized for the values expected in the window. An update says which
+bits flip, each by its position, or the whole filter where that is shorter.
 
 Example: 8 bits a value and 3 hashes let about 3 % of the other values pass.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ class ParquetReader:
     columns: tuple[FileColumn, ...]
     buckets: int = 1  # that would each open the files again for what comes late
     may_be_late: bool = False  # whether wide columns may come after the join
-    tuning: Tuning = field(default=DEFAULT)
+    tuning: Tuning = DEFAULT
 
     def read(self, files: Sequence[NamedFile]) -> Iterator[pa.RecordBatch]:
         """The rows of these files, with references in place of columns that come late."""
