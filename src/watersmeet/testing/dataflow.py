@@ -144,7 +144,7 @@ def _level_rows(
             given = arrived.name_files(task.streams, reports_time=tasks.reports_time)
         rows += cluster.run_map(task.pack, given)
     if is_end:
-        rows += cluster.run_map(tasks.pack_end, [pa.RecordBatch.from_pydict({"value": ["end"]})])
+        rows.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
     for stage in tasks.stages:
         rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, rows)
     return rows

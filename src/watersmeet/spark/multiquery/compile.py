@@ -21,6 +21,8 @@ from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.codec import BUCKET, KIND
 from watersmeet.spark.exchange.file_input import number_files
+from watersmeet.spark.exchange.labels import every_bucket_sql
+from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
@@ -56,7 +58,8 @@ class DataflowCompiler:
             for each in self.tasks.inputs
         ]
         if self.control is not None:
-            parts.append(self.control.mapInArrow(self.tasks.pack_end, LEVEL_MESSAGES.spark_schema))
+            ends = LEVEL_MESSAGES.to_sql(EndOfInput, bucket=every_bucket_sql(self.tasks.labels))
+            parts.append(self.control.selectExpr(*ends))
         return reduce(DataFrame.unionAll, parts)
 
     def _packed_rows(self, each: PackFeeds) -> DataFrame:
