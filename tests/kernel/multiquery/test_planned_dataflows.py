@@ -30,19 +30,26 @@ def dataflows_of(case: QuerySetCase, keeps_ended: bool) -> list[SharedDataflow]:
     return dataflows
 
 
-def check(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
+def check(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> int:
+    """Compares the answers of all queries with the oracle's; how many queries of several inputs had some."""
     dataflows = dataflows_of(case, keeps_ended)
     queries = {each.name: each.query for each in case.queries}
     outcome = run_dataflow(lambda batch: dataflows[batch], queries, case.batches, buckets, restore=restore)
+    answered = 0
     for each in case.queries:
         expected = expected_rows(each.query, case.batches, each.since, each.until)
         assert bag(outcome.rows[each.name]) == bag(expected), each.query.pretty()
+        answered += bool(expected) and len(each.query.inputs) > 1
+    return answered
 
 
 def test_every_query_of_a_dataflow_gets_its_own_answers(examples: Callable[[int], settings]) -> None:
-    @examples(40)
+    answered: list[int] = []
+
+    @examples(30)
     @given(query_sets(max_queries=5), st.integers(1, 3), st.booleans(), st.booleans())
     def every_bag_is_the_oracles(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
-        check(case, buckets, keeps_ended, restore)
+        answered.append(check(case, buckets, keeps_ended, restore))
 
     every_bag_is_the_oracles()
+    assert sum(map(bool, answered)) > len(answered) / 2, "cases without answers prove nothing"

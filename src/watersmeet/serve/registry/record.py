@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -72,9 +72,9 @@ class RegistryRecord:
         declared = self.statements
         return Pipeline(tuple(self._complete(each) for each in declared.declarations), declared.sinks)
 
-    @cached_property
+    @property
     def statements(self) -> Statements:
-        return parse_statements(self.declarations, self.file)
+        return _parse_declarations(self.declarations, self.file)
 
     def _complete(self, declaration: StreamDeclaration) -> Stream:
         if declaration.stream.columns:
@@ -105,6 +105,12 @@ _TYPED: dict[str, Any] = {
     "queries": tuple[Registration, ...],
     "handled": dict[str, Reply],
 }
+
+
+@lru_cache(maxsize=8)
+def _parse_declarations(text: str, file: str) -> Statements:
+    # Records change with every request, what they declare never does.
+    return parse_statements(text, file)
 
 
 def bind_statement(source: Source, pipeline: Pipeline) -> Query:
