@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.explain import explain_plan
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration

@@ -25,7 +25,7 @@ from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch
 from watersmeet.bench.query_sets import QuerySet
 from watersmeet.bench.report import write_figures
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Row
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import MAX_INPUTS, Query, Stream

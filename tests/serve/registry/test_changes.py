@@ -12,7 +12,7 @@ from watersmeet.errors import ConfigurationError, DataError, SqlError
 from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
-from watersmeet.serve.registry.record import RECORD, read_record, require_record, write_record
+from watersmeet.serve.registry.record import OLD_RECORD, RECORD, read_record, require_record, write_record
 from watersmeet.serve.registry.requests import Drop, Request, Submit
 from watersmeet.sql.query_names import name_statements
 from watersmeet.sql.syntax.refuse import Source
@@ -146,10 +146,19 @@ def test_a_folder_without_a_dataflow_and_one_with_a_damaged_one(tmp_path: Path) 
     assert read_record(folder) is None
     with pytest.raises(ConfigurationError, match="there is no shared dataflow in"):
         require_record(folder)
-    for text in ("{", "[]", "{}", '{"format": 99}', '{"format": 1}'):
+    whole = json.loads(new_record(tmp_path).to_json())
+    wrong = json.dumps({**whole, "levels": "three"})
+    for text in ("{", "[]", "{}", '{"format": 99}', '{"format": 2}', wrong):
         folder.write(RECORD, text)
         with pytest.raises(DataError, match="is damaged, or of another version"):
             read_record(folder)
+
+
+def test_a_folder_of_a_version_that_called_it_a_ring_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    folder = RegistryFolder(tmp_path)
+    folder.write(OLD_RECORD, "{}")
+    with pytest.raises(ConfigurationError, match=r"by an older version .* Resume it with the version that"):
+        read_record(folder)
 
 
 def test_hundreds_of_queries_in_one_request(current: BoundDataflow) -> None:

@@ -134,9 +134,12 @@ def run_to_end(job: SharedJob) -> None:
     job.poll()
 
 
+@pytest.mark.variant  # in process, many more of them: tests/testing/test_random_cases.py
 def test_random_sets_of_queries_get_the_oracles_answers(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: Callable[[int], settings]
 ) -> None:
+    answered: list[bool] = []
+
     @examples(1)
     @given(query_sets(max_queries=6))
     def every_bag_is_the_oracles(case: QuerySetCase) -> None:
@@ -146,8 +149,10 @@ def test_random_sets_of_queries_get_the_oracles_answers(
         for each in registered:
             rows = expected_rows(each.query, case.batches, each.since, each.until)
             assert oracle.bag(found[each.name]) == oracle.bag(rows), each.query.pretty()
+            answered.append(bool(rows) and len(each.query.inputs) > 1)
 
     every_bag_is_the_oracles()
+    assert any(answered), "queries without answers prove nothing"
 
 
 def _answering_with_v(query: Query) -> Query:
@@ -200,15 +205,13 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     first = {"same": (QUERIES["same"], 0, NEVER), "chain": (QUERIES["chain"], 0, NEVER)}
     job = dataflow_job(spark, case, first)
     run_to_end(job)
-    arrive(case, [2, 3])
+    arrive(case, [2, 3, 4, 5])
     second = first | {"chain": (QUERIES["chain"], 0, 2)}
     second |= {name: (text, 2, NEVER) for name, text in QUERIES.items() if name not in first}
     job = dataflow_job(spark, case, second, job.dataflow)
     run_to_end(job)
     assert job.progress is not None
-    assert job.progress.totals.rows == 240
-    arrive(case, [4, 5])
-    run_to_end(dataflow_job(spark, case, second, job.dataflow))
+    assert job.progress.totals.rows == 480
 
     streams = parse_pipeline(case.file.read_text()).streams
     mixed = spark.read.parquet(str(tmp_path / "mixed")).collect()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import NEVER, Column, Query
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
