@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.explain import explain_plan
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
@@ -38,18 +38,16 @@ from watersmeet.spark.jobs.pipeline_file import (
 )
 from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
-from watersmeet.spark.multiquery.answers import SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint
-from watersmeet.spark.multiquery.frame import dataflow_frame
-from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
-from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.multiquery.answer_stream import stream_answers
+from watersmeet.spark.multiquery.frame import answer_frame
 from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.session.packages import add_packages, download_refusal
 from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
-from watersmeet.spark.sources.read_sources import read_sources
+from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.sql import bind_query, parse_pipeline
+from watersmeet.sql.query_names import choose_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,7 +143,7 @@ class Session:
         common is kept and computed once. `queries` are by name, or named q1, q2, ... in order. `levels` is
         how many joins may follow each other [default: as many as these queries need].
         """
-        named = queries if isinstance(queries, Mapping) else {f"q{n}": q for n, q in enumerate(queries, 1)}
+        named = queries if isinstance(queries, Mapping) else _numbered(queries)
         if not named:
             raise ConfigurationError("give at least one query")
         registered = [
@@ -157,17 +155,15 @@ class Session:
         dataflow = plan_dataflow(registered, streams, levels or MAX_INPUTS - 1, statistics)
         if levels is None:
             dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
-        ship = ship_dataflow(self.spark, dataflow)
-        tasks = plan_levels(
+        answers = stream_answers(
+            self.spark,
             dataflow,
-            ship,
-            dataflow_inputs(dataflow, streams),
+            queries={each.number: each.query for each in registered},
+            streams=streams,
+            sources=Sources(self._sources, {}),
             partitions=self._partitions,
-            fingerprint=dataflow_fingerprint(dataflow, streams, self._partitions),
         )
-        blobs = SharedCompiler(tasks, self._sources).answers()
-        by_number = {each.number: each.query for each in registered}
-        return dataflow_frame(blobs, SharedAnswers(ship, by_number, column_types(streams, self._sources)))
+        return answer_frame(answers)
 
     def explain(self, text: str, statistics: Statistics | None = None, *, routing: str | None = None) -> str:
         """How a SELECT would run: its join graph, its routing, its stages, what is kept and for how long."""
@@ -273,6 +269,10 @@ def _new_session(master: str, settings: Mapping[str, str], log: Path | None) -> 
         if refusal := download_refusal(settings, f"{error}\n{written[-LOG_TAIL:]}"):
             raise refusal from None
         raise
+
+
+def _numbered(queries: Sequence[str]) -> dict[str, str]:
+    return dict(zip(choose_names([None] * len(queries)), queries, strict=True))
 
 
 def _event_time(name: str, columns: tuple[Column, ...], event_time: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The commands of a ring, as far as they go without Java; a server with a fake engine answers them."""
+"""submit, drop, list and tail, as far as they go without Java; a server with a fake engine answers them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from tests.cli.test_cli import ROOT, Said
 from tests.serve.fake_engine import FakeEngine
-from tests.serve.registry.dataflows import CHAIN, JUDGE, PAIR, SINKS, STREAMS, new_record
-from watersmeet.serve.make_dataflow import Asked, draft_dataflow
+from tests.serve.registry.dataflows import CHAIN, PAIR, PLANNER, SINKS, STREAMS, new_record
+from watersmeet.serve.create_dataflow import CreationOptions, draft_dataflow
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import require_record, write_record
 from watersmeet.serve.registry.requests import Submit
-from watersmeet.serve.registry.tails import Tails
+from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Server
 
 pytestmark = pytest.mark.usefixtures("no_java")
@@ -24,22 +24,25 @@ pytestmark = pytest.mark.usefixtures("no_java")
 
 @pytest.fixture
 def dataflow(tmp_path: Path) -> RegistryFolder:
-    """A ring that nobody serves."""
-    folder = RegistryFolder(tmp_path / "ring")
+    """A shared dataflow that nobody serves."""
+    folder = RegistryFolder(tmp_path / "flow")
     write_record(folder, new_record(tmp_path))
     return folder
 
 
 @pytest.fixture
 def served(dataflow: RegistryFolder) -> Iterator[RegistryFolder]:
-    """A ring that is served while the test runs."""
+    """A shared dataflow that is served while the test runs."""
     stop = threading.Event()
 
     def serve() -> None:
         with dataflow.serving():
-            Server(dataflow, require_record(dataflow), FakeEngine(is_busy=False), JUDGE).serve(
-                until=stop.is_set
-            )
+            Server(
+                folder=dataflow,
+                record=require_record(dataflow),
+                engine=FakeEngine(is_busy=False),
+                planner=PLANNER,
+            ).serve(until=stop.is_set)
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -52,24 +55,24 @@ def served(dataflow: RegistryFolder) -> Iterator[RegistryFolder]:
 
 def test_a_session_of_commands(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
     Path("chain.sql").write_text(f"-- the first\nINSERT INTO out {CHAIN};\n")
-    said = Said(capsys, "submit", "ring", "chain", "chain.sql")
+    said = Said(capsys, "submit", "flow", "chain", "chain.sql")
     assert (said.code, said.err) == (0, "")
     since = int(said.out.removeprefix("chain from batch ").removesuffix(" on\n"))
     assert require_record(served).staying["chain"].since == since
     Path("many.sql").write_text(f"{PAIR.format(1)};\n-- name: named\n{PAIR.format(2)};\n{PAIR.format(3)}")
-    said = Said(capsys, "submit", "ring", "pairs", "--many", "many.sql")
+    said = Said(capsys, "submit", "flow", "pairs", "--many", "many.sql")
     assert said.out.startswith("3 queries from batch ")
     assert list(require_record(served).staying) == ["chain", "pairs-1", "named", "pairs-3"]
-    assert Said(capsys, "submit", "ring", "e", "-e", PAIR.format(4)).code == 0
+    assert Said(capsys, "submit", "flow", "e", "-e", PAIR.format(4)).code == 0
 
-    said = Said(capsys, "list", "ring")
+    said = Said(capsys, "list", "flow")
     lines = said.out.splitlines()
-    assert lines[0].startswith("ring 0123abcd, served")
+    assert lines[0].startswith("shared dataflow 0123abcd, served")
     assert lines[1].split() == ["name", "since", "batch", "sink", "joins", "shared"]
     assert lines[2].split() == ["chain", str(since), "out", "2", "1"]
-    assert json.loads(Said(capsys, "list", "ring", "--json").out)["queries"][2]["name"] == "named"
+    assert json.loads(Said(capsys, "list", "flow", "--json").out)["queries"][2]["name"] == "named"
 
-    said = Said(capsys, "drop", "ring", "named", "e", "named")
+    said = Said(capsys, "drop", "flow", "named", "e", "named")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("2 queries until batch ")
     assert list(require_record(served).staying) == ["chain", "pairs-1", "pairs-3"]
@@ -78,20 +81,23 @@ def test_a_session_of_commands(capsys: pytest.CaptureFixture[str], served: Regis
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["submit", "ring", "chain", "-e", CHAIN], "there is a query chain already"),
+        (["submit", "flow", "chain", "-e", CHAIN], "there is a query chain already"),
         (
-            ["submit", "ring", "x", "-e", f"INSERT INTO out {PAIR.format(1)}"],
+            ["submit", "flow", "x", "-e", f"INSERT INTO out {PAIR.format(1)}"],
             "query x into sink out: its answers",
         ),
-        (["submit", "ring", "x", "-e", "SELECT a.k FROM s1 [ROWS 5] AS a"], "query x does not run in a ring"),
-        (["drop", "ring", "chian"], "there is no query chian: did you mean chain?"),
-        (["drop", "ring", "chain", "nobody"], "there is no query nobody"),
+        (
+            ["submit", "flow", "x", "-e", "SELECT a.k FROM s1 [ROWS 5] AS a"],
+            "query x does not run in a shared dataflow",
+        ),
+        (["drop", "flow", "chian"], "there is no query chian: did you mean chain?"),
+        (["drop", "flow", "chain", "nobody"], "there is no query nobody"),
     ],
 )
 def test_what_the_server_refuses(
     capsys: pytest.CaptureFixture[str], served: RegistryFolder, arguments: list[str], message: str
 ) -> None:
-    Said(capsys, "submit", "ring", "chain", "-e", f"INSERT INTO out {CHAIN}")
+    Said(capsys, "submit", "flow", "chain", "-e", f"INSERT INTO out {CHAIN}")
     said = Said(capsys, *arguments)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: {message}")
@@ -101,37 +107,40 @@ def test_what_the_server_refuses(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("submit nowhere x -e SELECT", "there is no ring in nowhere: make one with watersmeet serve nowhere"),
-        ("drop nowhere x", "there is no ring in nowhere"),
-        ("list nowhere", "there is no ring in nowhere"),
-        ("tail nowhere x", "there is no ring in nowhere"),
-        ("tail ring x", "there is no query x: the ring has none"),
-        ("submit ring x", "say what to submit, once: NAME FILE.sql, NAME -e"),
-        ("submit ring x one.sql --many one.sql", "say what to submit, once"),
-        ("submit ring -e SELECT", "a query needs a name"),
-        ("submit ring a/b one.sql", "'a/b' cannot name a query"),
-        ("submit ring x nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
-        ("submit ring x wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
-        ("submit ring --many wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
-        ("submit ring x sink.sql", "sink.sql:1:13: there is no sink nowhere"),
-        ("submit ring x two.sql", "two.sql:2:1: one statement at a time"),
         (
-            "submit ring x streams.sql",
-            "streams.sql:1:1: a ring's streams and sinks are declared when it is made",
+            "submit nowhere x -e SELECT",
+            "there is no shared dataflow in nowhere: create one with watersmeet serve nowhere",
         ),
-        ("serve nowhere", "there is no ring in nowhere yet: say which streams it reads, --streams"),
+        ("drop nowhere x", "there is no shared dataflow in nowhere"),
+        ("list nowhere", "there is no shared dataflow in nowhere"),
+        ("tail nowhere x", "there is no shared dataflow in nowhere"),
+        ("tail flow x", "there is no query x: there are no queries at all"),
+        ("submit flow x", "say what to submit, once: NAME FILE.sql, NAME -e"),
+        ("submit flow x one.sql --many one.sql", "say what to submit, once"),
+        ("submit flow -e SELECT", "a query needs a name"),
+        ("submit flow a/b one.sql", "'a/b' cannot name a query"),
+        ("submit flow x nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
+        ("submit flow x wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
+        ("submit flow --many wrong.sql", "wrong.sql:3:10: stream s1 has no column q"),
+        ("submit flow x sink.sql", "sink.sql:1:13: there is no sink nowhere"),
+        ("submit flow x two.sql", "two.sql:2:1: one statement at a time"),
+        (
+            "submit flow x streams.sql",
+            "streams.sql:1:1: streams and sinks are declared when the dataflow is created",
+        ),
+        ("serve nowhere", "there is no shared dataflow in nowhere yet: name the streams it reads, --streams"),
         ("serve nowhere --streams none.sql", "none.sql cannot be read: No such file or directory"),
         ("serve nowhere --streams one.sql", "one.sql declares no stream: write CREATE STREAM"),
         ("serve nowhere --streams broken.sql", "broken.sql:7:10: stream s1 has no column q"),
-        ("serve nowhere --streams streams.sql --levels 0", "--levels 0: a ring has 1 to 15 levels"),
+        ("serve nowhere --streams streams.sql --levels 0", "--levels 0: a dataflow has 1 to 15 levels"),
         ("serve nowhere --streams streams.sql --trigger soon", "--trigger: 'soon' is not a duration"),
-        ("serve ring --levels 2", "the ring in ring has 3 levels"),
-        ("serve ring --checkpoint elsewhere", "the ring in ring has its checkpoint in"),
+        ("serve flow --levels 2", "the dataflow in flow has 3 levels"),
+        ("serve flow --checkpoint elsewhere", "the dataflow in flow keeps its checkpoint in"),
         (
-            "serve ring --streams one-stream.sql",
-            "one-stream.sql declares other streams or sinks than the ring",
+            "serve flow --streams one-stream.sql",
+            "one-stream.sql declares other streams or sinks than those the dataflow in",
         ),
-        ("serve ring --streams streams.sql", "Spark needs Java 17 or newer"),
+        ("serve flow --streams streams.sql", "Spark needs Java 17 or newer"),
     ],
 )
 def test_what_will_not_do_is_one_message_and_exit_code_2(
@@ -148,38 +157,40 @@ def test_what_will_not_do_is_one_message_and_exit_code_2(
     said = Said(capsys, *arguments.split())
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: {message}")
-    assert not Path("nowhere").exists() or not list(Path("nowhere").glob("ring.json"))
+    assert not Path("nowhere").exists() or not list(Path("nowhere").glob("dataflow.json"))
 
 
 def test_without_a_server_a_request_waits_for_the_next(
     capsys: pytest.CaptureFixture[str], dataflow: RegistryFolder
 ) -> None:
-    said = Said(capsys, "submit", "ring", "x", "-e", CHAIN)
+    said = Said(capsys, "submit", "flow", "x", "-e", CHAIN)
     assert said.code == 2
     assert said.err.startswith(
-        "error: no server runs on ring. The request waits there, and the next watersmeet"
+        "error: no server runs on flow. The request waits there, and the next watersmeet"
     )
-    said = Said(capsys, "submit", "ring", "y", "-e", CHAIN, "--no-wait")
+    said = Said(capsys, "submit", "flow", "y", "-e", CHAIN, "--no-wait")
     assert (said.code, said.out) == (0, "")
-    assert said.err == "the request waits in ring: no server runs; the next one takes it\n"
-    assert "2 requests wait" in Said(capsys, "list", "ring").out
+    assert said.err == "the request waits in flow: no server runs; the next one takes it\n"
+    assert "2 requests wait" in Said(capsys, "list", "flow").out
     rounds = iter([False, True])
-    Server(dataflow, require_record(dataflow), FakeEngine(), JUDGE).serve(until=lambda: next(rounds))
+    Server(folder=dataflow, record=require_record(dataflow), engine=FakeEngine(), planner=PLANNER).serve(
+        until=lambda: next(rounds)
+    )
     assert list(require_record(dataflow).staying) == ["x", "y"]
 
 
 def test_a_second_server_is_refused(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
-    said = Said(capsys, "serve", "ring")
+    said = Said(capsys, "serve", "flow")
     assert said.code == 2
-    assert said.err.startswith("error: ring is served already: one server at a time")
+    assert said.err.startswith("error: flow is served already: only one server at a time")
 
 
 def test_tail_prints_each_answer_once(capsys: pytest.CaptureFixture[str], served: RegistryFolder) -> None:
-    Said(capsys, "submit", "ring", "x", "-e", CHAIN)
+    Said(capsys, "submit", "flow", "x", "-e", CHAIN)
     stop = threading.Event()
 
     def answer() -> None:
-        tails, batch = Tails(served), 0
+        tails, batch = TailWriter(served), 0
         while not stop.is_set():
             if "x" in tails.wanted():
                 tails.append(batch, {"x": [f'{{"k": {batch}, "n": {n}}}' for n in range(2)]})
@@ -189,7 +200,7 @@ def test_tail_prints_each_answer_once(capsys: pytest.CaptureFixture[str], served
 
     thread = threading.Thread(target=answer)
     thread.start()
-    said = Said(capsys, "tail", "ring", "x", "--count", "5")
+    said = Said(capsys, "tail", "flow", "x", "--count", "5")
     stop.set()
     thread.join()
     assert said.code == 0
@@ -199,13 +210,13 @@ def test_tail_prints_each_answer_once(capsys: pytest.CaptureFixture[str], served
 
 
 def test_the_session_of_the_documents_can_be_had(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "ring.md").read_text()
+    text = (ROOT / "docs" / "many-queries.md").read_text()
     Path("shop.sql").write_text(text.split("```sql\n")[1].split("```")[0])
     folder = RegistryFolder(tmp_path / "documents")
-    record, first = draft_dataflow(folder, Asked(Path("shop.sql")), partitions=1)
+    record, first = draft_dataflow(folder, CreationOptions(Path("shop.sql")), partitions=1)
     assert first is not None
     assert [name for name, _ in first.queries] == ["all-paid"]
-    large = text.split('submit ring large -e "')[1].split('"')[0]
-    judgement = JUDGE.judge(JUDGE.stand(record), {"first": first, "large": Submit((("large", large),))})
-    assert judgement.taken == ("first", "large")
-    assert len(judgement.standing.dataflow.joins) == 1
+    large = text.split('submit shop large -e "')[1].split('"')[0]
+    change = PLANNER.plan(PLANNER.bind(record), {"first": first, "large": Submit((("large", large),))})
+    assert change.accepted == ("first", "large")
+    assert len(change.result.dataflow.joins) == 1

@@ -113,7 +113,7 @@ def test_two_queries_over_files_to_the_end_of_time(tmp_path: Path, long_mode: bo
     assert "Traceback" not in again.stderr
 
 
-@pytest.mark.variant  # a ring that is served is stopped and resumed in the same way
+@pytest.mark.variant  # a shared dataflow that is served is stopped and resumed in the same way
 def test_a_stopped_run_resumes_with_the_command_it_prints_and_loses_nothing(tmp_path: Path) -> None:
     file = write(tmp_path, ENDLESS)
     first = subprocess.Popen(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from watersmeet.errors import DataError
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.serve.registry.changes import Standing
+from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.spark.metrics.progress import Progress
 
 
@@ -25,12 +25,12 @@ class FakeEngine:
     failing: str = ""  # a query whose presence makes a batch fail
     process: int | None = None
 
-    def job(self, standing: Standing, before: Progress | None) -> FakeJob:
-        assert {query.number for query in standing.record.queries} == set(standing.bound)
-        assert {ending.number for ending in standing.dataflow.endings} == set(standing.bound)
-        return FakeJob(self, standing.dataflow, before)
+    def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
+        assert {query.number for query in current.record.queries} == set(current.queries)
+        assert {tail.number for tail in current.dataflow.tails} == set(current.queries)
+        return FakeJob(self, current.dataflow, before)
 
-    def look_after(self) -> None:
+    def check_side_queries(self) -> None:
         pass
 
     def newest(self) -> int:
@@ -42,7 +42,7 @@ class FakeEngine:
     def begin(self, dataflow: SharedDataflow) -> None:
         """Begins the next batch, or the one that was cut off."""
         self.offsets = self.commits + 1
-        there = (e for e in dataflow.endings if e.since <= self.offsets < e.until)
+        there = (e for e in dataflow.tails if e.since <= self.offsets < e.until)
         self.done.append((self.offsets, frozenset((e.query, e.number) for e in there)))
 
     def check(self) -> dict[int, frozenset[tuple[str, int]]]:
@@ -76,7 +76,7 @@ class FakeJob:
         if not self.runs:
             return []
         self.engine.begin(self.dataflow)
-        if self.engine.failing in [ending.query for ending in self.dataflow.at(self.engine.offsets).endings]:
+        if self.engine.failing in [tail.query for tail in self.dataflow.at(self.engine.offsets).tails]:
             raise DataError(f"{self.engine.failing} divides by zero")
         self.engine.commits = self.engine.offsets
         self.progress = Progress(batch_id=self.engine.commits, timestamp="2026-01-01T00:00:00Z", batch_ms=1)

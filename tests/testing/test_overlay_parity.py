@@ -1,15 +1,15 @@
-"""The engine counts what the overlay lab counts of the same workload (`multiquery/overlay_parity`)."""
+"""The engine counts what the overlay lab counts of the same workload (`tests/kernel/multiquery`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from tests.multiquery.overlay_parity import (
+from tests.kernel.multiquery.overlay_parity import (
     QUERIES,
     STATISTICS,
     count_nulls,
+    dataflow_streams,
     draw_batches,
-    ring_streams,
     run_dhtjoin,
     run_rjoin,
 )
@@ -20,7 +20,7 @@ from watersmeet.testing import InProcessEngine, Setup
 
 def test_a_shared_dataflow_counts_what_the_overlay_lab_counts() -> None:
     batches = draw_batches(5, count=3)
-    queries = {name: bind_query(text, ring_streams()) for name, text in QUERIES.items()}
+    queries = {name: bind_query(text, dataflow_streams()) for name, text in QUERIES.items()}
     counted: Counter[str] = Counter()
     with InProcessEngine(queries, Setup(statistics=STATISTICS)) as engine:
         steps = [engine.step(batch) for batch in batches]

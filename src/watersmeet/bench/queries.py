@@ -25,15 +25,14 @@ from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch
 from watersmeet.bench.query_sets import QuerySet
 from watersmeet.bench.report import write_figures
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import observed_metrics
 from watersmeet.spark.session.environment import PARTITIONS, PROVIDER
-from watersmeet.spark.sources.open_stream import read_stream
-from watersmeet.spark.sources.parquet.files import file_names
+from watersmeet.spark.sources.read_sources import read_sources
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
@@ -138,15 +137,12 @@ def _run_dataflow(
     began = time.perf_counter()
     dataflow = plan_dataflow(registered, pipeline.streams, LEVELS)
     planned = time.perf_counter() - began
-    sources = {s.name: read_stream(spark, s, folder) for s in pipeline.streams}
-    names = {s.name: file_names(spark, s, folder) for s in pipeline.streams}
     job = SharedJob(
-        spark,
-        dataflow,
-        {each.number: each.query for each in registered},
-        pipeline,
-        sources,
-        {name: frame for name, frame in names.items() if frame is not None},
+        spark=spark,
+        dataflow=dataflow,
+        queries={each.number: each.query for each in registered},
+        pipeline=pipeline,
+        sources=read_sources(spark, pipeline.streams, folder),
         folder=str(folder / "checkpoint"),
         base=folder,
         dataflow_id="bench",

@@ -26,17 +26,21 @@ COMMANDS = {
     "serve": Command(
         "serve",
         "serve_command",
-        "Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR.",
+        "Run many queries as one; submit and drop change them. Ctrl-C stops it, serve DIR resumes it.",
     ),
-    "submit": Command("queries", "submit_command", "Add queries to a ring; each sees tuples from then on."),
+    "submit": Command(
+        "queries",
+        "submit_command",
+        "Add queries to a shared dataflow; each sees the tuples that arrive from then on.",
+    ),
     "drop": Command(
-        "queries", "drop_command", "Take queries away from a ring; what only they needed goes with them."
+        "queries", "drop_command", "Remove queries from a shared dataflow, with whatever only they needed."
     ),
-    "list": Command("queries", "list_command", "Show the queries of a ring."),
+    "list": Command("queries", "list_command", "Show the queries of a shared dataflow."),
     "tail": Command(
         "queries",
         "tail_command",
-        "Print the answers of a query as they come, one JSON object a line, until Ctrl-C.",
+        "Print the answers of a query as they come, one JSON object per line, until Ctrl-C.",
     ),
     "explain": Command(
         "explain",

@@ -1,4 +1,4 @@
-"""`watersmeet submit`, `drop`, `list` and `tail`: the queries of a ring that is served. None needs Spark."""
+"""`watersmeet submit`, `drop`, `list` and `tail`: the queries of a shared dataflow. None needs Spark."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from watersmeet.cli.terminal.messages import tell, waiting
 from watersmeet.errors import ConfigurationError
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
-from watersmeet.serve.registry.names import check_name, name_statements, refuse_unknown
-from watersmeet.serve.registry.record import RECORD, RegistryRecord, require_record
+from watersmeet.serve.registry.record import RECORD, RegistryRecord, refuse_unknown, require_record
 from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
-from watersmeet.serve.registry.tails import TOUCH_S, Tail
+from watersmeet.serve.registry.tail_files import TOUCH_S, TailReader
 from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
+from watersmeet.sql.query_names import check_name, name_statements
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements
 
 POLL_S = 0.1
 
-Folder = Annotated[Path, typer.Argument(help="The ring's folder.", metavar="DIR")]
+Folder = Annotated[Path, typer.Argument(help="The folder of the shared dataflow.", metavar="DIR")]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave the request for the server, this one or the next.")
 ]
@@ -49,7 +49,7 @@ def submit_command(
     ] = None,
     no_wait: NoWait = False,
 ) -> None:
-    """Add queries to a ring; each sees tuples from then on."""
+    """Add queries to a shared dataflow; each sees the tuples that arrive from then on."""
     dataflow = RegistryFolder(folder)
     record = require_record(dataflow)
     if [file, execute, many].count(None) != 2:
@@ -70,10 +70,10 @@ def submit_command(
 
 def drop_command(
     folder: Folder,
-    names: Annotated[list[str], typer.Argument(help="The queries to take away.", metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(help="The queries to remove.", metavar="NAME...")],
     no_wait: NoWait = False,
 ) -> None:
-    """Take queries away from a ring; what only they needed goes with them."""
+    """Remove queries from a shared dataflow, with whatever only they needed."""
     dataflow = RegistryFolder(folder)
     require_record(dataflow)
     unique = tuple(dict.fromkeys(names))
@@ -85,7 +85,7 @@ def drop_command(
 def list_command(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="The list as JSON.")] = False
 ) -> None:
-    """Show the queries of a ring."""
+    """Show the queries of a shared dataflow."""
     listing = list_queries(RegistryFolder(folder))
     typer.echo(listing.to_json() if as_json else listing.pretty())
 
@@ -94,17 +94,17 @@ def tail_command(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The query.", metavar="NAME")],
     count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many answers.", show_default=False)
+        int | None, typer.Option(min=1, help="End after this many answers.", show_default=False)
     ] = None,
 ) -> None:
-    """Print the answers of a query as they come, one JSON object a line, until Ctrl-C."""
+    """Print the answers of a query as they come, one JSON object per line, until Ctrl-C."""
     dataflow = RegistryFolder(folder)
     record = require_record(dataflow)
     if name not in record.staying:
         raise refuse_unknown(name, record.staying)
     if not dataflow.is_served():
         tell(f"no server runs on {dataflow.path}: answers come when one does")
-    tail = Tail(dataflow, name)
+    tail = TailReader(dataflow, name)
     tail.open()
     left = count
     try:
@@ -123,8 +123,8 @@ def tail_command(
         tail.close()
 
 
-def _stay(dataflow: RegistryFolder, tail: Tail) -> None:
-    """Goes on waiting, unless the query was dropped."""
+def _stay(dataflow: RegistryFolder, tail: TailReader) -> None:
+    """Keeps waiting, unless the query was dropped."""
     tail.want()
     age = dataflow.age_s(RECORD)
     if age is not None and age < 2 * TOUCH_S and tail.name not in require_record(dataflow).staying:
@@ -157,7 +157,7 @@ def _given(file: Path | None) -> Path:
 
 
 def _read_one(record: RegistryRecord, source: Source) -> str:
-    """The one statement of a text, known to fit the ring's streams."""
+    """The one statement of a text, known to fit the declared streams."""
     _bind_all(record, source)
     written = split_statements(source)
     if len(written) != 1:
@@ -170,18 +170,18 @@ def _read_one(record: RegistryRecord, source: Source) -> str:
 def _read_many(record: RegistryRecord, file: Path, name: str | None) -> dict[str, str]:
     source = Source(read_text(file), str(file))
     _bind_all(record, source)
-    start = f"{name if name is not None else file.stem}-"
-    return {n: each.text for n, each in name_statements(source, split_statements(source), start).items()}
+    prefix = f"{name if name is not None else file.stem}-"
+    return {n: each.text for n, each in name_statements(source, split_statements(source), prefix).items()}
 
 
 def _bind_all(record: RegistryRecord, source: Source) -> None:
-    """Refuses here what the server would refuse too, with the places in the file as it is."""
+    """Refuses here what the server would refuse too, with positions in the file as it is."""
     for statement in split_statements(source):
         if statement.declares:
             raise source.refuse(
-                "a ring's streams and sinks are declared when it is made",
+                "streams and sinks are declared when the dataflow is created",
                 statement.span,
-                "Submit SELECT, or INSERT INTO one of its sinks.",
+                "Submit SELECT, or INSERT INTO one of the declared sinks.",
             )
     catalog = {stream.name: stream for stream in record.pipeline.streams}
     for select in parse_statements(source.text, source.file).selects:

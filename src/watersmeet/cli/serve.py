@@ -1,4 +1,4 @@
-"""`watersmeet serve`: a ring of queries over the streams of a pipeline, which come and go while it runs."""
+"""`watersmeet serve`: many queries in one shared dataflow, which come and go while it runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector
-from watersmeet.serve.engine import AnswerCheck, SparkEngine
-from watersmeet.serve.make_dataflow import Asked, find_dataflow, make_dataflow
-from watersmeet.serve.registry.changes import Judge
+from watersmeet.serve.create_dataflow import CreationOptions, create_dataflow, find_dataflow
+from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RegistryRecord
 from watersmeet.serve.registry.status import await_end_of_last
-from watersmeet.serve.registry.tails import Tails
+from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
+from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
 from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import newest_batch
 from watersmeet.spark.jobs.job import RunOptions
@@ -46,7 +46,7 @@ NAMED = 5  # queries of a change that are named one by one
 
 
 def serve_command(
-    folder: Annotated[Path, typer.Argument(help="The ring's folder.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the shared dataflow.", metavar="DIR")],
     streams: Annotated[
         Path | None,
         typer.Option(help="The first time: the pipeline file of its streams and sinks.", metavar="FILE.sql"),
@@ -72,10 +72,10 @@ def serve_command(
         typer.Option(help="Where Spark's own messages go [default: in DIR].", metavar="LOG"),
     ] = None,
 ) -> None:
-    """Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR."""
-    asked = Asked(streams, levels, checkpoint)
+    """Run many queries as one; submit and drop change them. Ctrl-C stops it, serve DIR resumes it."""
+    creation = CreationOptions(streams, levels, checkpoint)
     request = ServeRequest(
-        RegistryFolder(folder), asked, trigger, master, tuple(conf or ()), as_json, log, available_now
+        RegistryFolder(folder), creation, trigger, master, tuple(conf or ()), as_json, log, available_now
     )
     raise typer.Exit(serve_dataflow(request))
 
@@ -85,7 +85,7 @@ class ServeRequest:
     """What the command line asked for."""
 
     folder: RegistryFolder
-    asked: Asked
+    creation: CreationOptions
     trigger: str | None = None
     master: str = DEFAULT_MASTER
     conf: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class ServeRequest:
         )
 
     def command(self) -> str:
-        """The command that goes on with the ring."""
+        """The command that resumes it."""
         words = ["watersmeet", "serve", str(self.folder.path)]
         words += ["--trigger", self.trigger] if self.trigger is not None else []
         words += ["--available-now"] if self.available_now else []
@@ -117,13 +117,13 @@ class ServeRequest:
 
 
 def serve_dataflow(request: ServeRequest) -> int:
-    """Serves until a stop is asked for or the ring fails; the exit code."""
+    """Serves until it is asked to stop or the dataflow fails; returns the exit code."""
     options = request.as_run.options()
     settings = parse_settings(request.conf)
-    record = find_dataflow(request.folder, request.asked)
+    record = find_dataflow(request.folder, request.creation)
     with request.folder.serving():
-        record = find_dataflow(request.folder, request.asked)  # another server may have made it just now
-        settings = add_packages(settings, _connectors(record, request.asked))
+        record = find_dataflow(request.folder, request.creation)  # another server may just have created it
+        settings = add_packages(settings, _connectors(record, request.creation))
         log = open_log(request.as_run)
         await_end_of_last(request.folder)
         try:
@@ -136,10 +136,10 @@ def serve_dataflow(request: ServeRequest) -> int:
             return 130
 
 
-def _connectors(record: RegistryRecord | None, asked: Asked) -> tuple[Connector, ...]:
+def _connectors(record: RegistryRecord | None, creation: CreationOptions) -> tuple[Connector, ...]:
     if record is None:
-        assert asked.streams is not None
-        return connectors_of(asked.streams)
+        assert creation.streams is not None
+        return connectors_of(creation.streams)
     declared = record.pipeline
     sources = (stream.source for stream in declared.streams)
     return (*(each for each in sources if each is not None), *(sink.connector for sink in declared.sinks))
@@ -147,7 +147,7 @@ def _connectors(record: RegistryRecord | None, asked: Asked) -> tuple[Connector,
 
 @dataclass
 class ServeRun:
-    """A ring while it is served."""
+    """A shared dataflow while it is served."""
 
     request: ServeRequest
     session: Session
@@ -155,20 +155,20 @@ class ServeRun:
     log: Path
 
     def follow(self, record: RegistryRecord | None) -> int:
-        """Serves until a stop is asked for or the ring fails; the exit code."""
+        """Serves until it is asked to stop or the dataflow fails; returns the exit code."""
         with catch_stop() as stop:
             try:
                 check = AnswerCheck(SparkCheck(self.session.spark))
-                found = record or self._make(Judge(check, self._statistics(self.request.asked.streams)))
-                engine = SparkEngine(self.session, found, Tails(self.request.folder), self.options)
-                judge = Judge(check, self._statistics(Path(found.file)))
+                found = record or self._create(check)
+                engine = SparkEngine(self.session, found, TailWriter(self.request.folder), self.options)
+                planner = ChangePlanner(check, self._statistics(Path(found.file)))
                 with self._display() as display, engine.dead_letters():
-                    self._server(found, engine, judge, display).serve(until=lambda: bool(stop))
+                    self._server(found, engine, planner, display).serve(until=lambda: bool(stop))
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
             if not stop and self.options.available_now:
                 self._tell_event("end")
-                tell(f"all that there was has been taken; to go on:\n  {self.request.command()}")
+                tell(f"everything that had arrived was read; to go on:\n  {self.request.command()}")
                 return 0
             if not stop:
                 ended = ConfigurationError("the Spark query has ended by itself")
@@ -176,7 +176,9 @@ class ServeRun:
             self._tell_stop()
             return stop.exit_code
 
-    def _server(self, record: RegistryRecord, engine: SparkEngine, judge: Judge, display: Display) -> Server:
+    def _server(
+        self, record: RegistryRecord, engine: SparkEngine, planner: ChangePlanner, display: Display
+    ) -> Server:
         def show(progress: Progress) -> None:
             display.show(progress)
             trim_log(self.log)
@@ -185,16 +187,29 @@ class ServeRun:
         self._tell_event("start", dataflow=record.id, queries=queries, checkpoint=record.checkpoint)
         if not queries:
             tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
-        return Server(self.request.folder, record, engine, judge, show, self._tell_change, self._tell_refusal)
+        return Server(
+            folder=self.request.folder,
+            record=record,
+            engine=engine,
+            planner=planner,
+            on_progress=show,
+            on_change=self._tell_change,
+            on_refusal=self._tell_refusal,
+        )
 
-    def _make(self, judge: Judge) -> RegistryRecord:
+    def _create(self, check: AnswerCheck) -> RegistryRecord:
         spark = self.session.spark
-        asked = self.request.asked
-        assert asked.streams is not None
-        infer = InferredColumns(spark, asked.streams.parent)
-        partitions = int(spark.conf.get(PARTITIONS) or 1)
-        record = make_dataflow(
-            self.request.folder, asked, partitions, infer, judge, lambda at: newest_batch(Folder(spark, at))
+        creation = self.request.creation
+        planner = ChangePlanner(check, self._statistics(creation.streams))
+        assert creation.streams is not None
+        infer = InferredColumns(spark, creation.streams.parent)
+        record = create_dataflow(
+            self.request.folder,
+            creation,
+            partitions=int(spark.conf.get(PARTITIONS) or 1),
+            infer=infer,
+            planner=planner,
+            newest=lambda checkpoint: newest_batch(Folder(spark, checkpoint)),
         )
         tell_inferred(self.request.as_json, infer.fresh)
         return record
@@ -223,7 +238,7 @@ class ServeRun:
     def _tell_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())
         tell(
-            "stopped; a batch that was under way is done again on resume, and nothing is lost or repeated. "
+            "stopped; a batch that was running is repeated on resume, and nothing is lost or doubled. "
             f"To resume:\n  {self.request.command()}"
         )
 

@@ -1,15 +1,17 @@
-"""A ring: many queries over shared streams, as one dataflow of levels.
+"""A shared dataflow: many queries over the same streams, evaluated together in levels of joins.
 
-A *feed* is what is sent of a stream: its tuples, once, routed by the value of one attribute. A *relation* is
-what a level keeps and probes: a feed's tuples under a window, or the results of a join of an earlier level,
-routed by the value of one of its columns. A *join* finds the combinations of relations of its level that are
-routed by one value; its results live while all of their tuples do, become relations of later levels, and are
-the candidates of the queries that end there. An *ending* is what one query still asks of its candidates.
+- A *feed* carries the tuples of one stream, each sent once, routed by the value of one attribute.
+- A *relation* is what a level keeps and probes, routed by the value of one of its columns: the tuples of a
+  feed under a window, or the results of a join of an earlier level.
+- A *join* combines the rows of relations of its level. The lifetime of a result is the overlap of the
+  lifetimes of its tuples. Results become relations of later levels, and candidates for the queries that end
+  at the join.
+- A *tail* is what one query still asks of its candidates: its own conditions and its SELECT list.
 
-    a.x = b.x, b.y = c.y     level 1: j1 = a by x, b by x     level 2: j2 = j1 by b.y, c by y     ends: j2
+    a.x = b.x, b.y = c.y     level 1: j1 = a by x, b by x     level 2: j2 = j1 by b.y, c by y     ends at j2
 
-Whatever several queries have in common has one name and is there once. Names say all that the rows depend
-on, so what a ring keeps under a name still fits when the set of queries changes.
+Whatever several queries have in common has one name and exists once. A name says all that the rows under it
+depend on, so the state kept under a name still fits when the set of queries changes.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from dataclasses import dataclass, replace
 from watersmeet.query.window import NEVER, Window
 
 SINCE = "__since"  # int64: the micro-batch in which a tuple arrived, or the earliest of its parts did
-END = "__end"  # int64: when a join's result is over
-BEHIND = "__behind"  # int64: by which streams' progress the tuple is late, a bit for each (`Ring.streams`)
+END = "__end"  # int64: when the lifetime of a join's result ends
+BEHIND = (
+    "__behind"  # int64: by which streams' progress the tuple is late, one bit each (`SharedDataflow.streams`)
+)
 
 
 @dataclass(frozen=True)
@@ -33,21 +37,21 @@ class KeyColumn:
     type: str | None  # None: unknown, not cast
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Feed:
-    """Tuples of a stream, sent once for all who need them by this attribute; NULL is not sent at all."""
+    """Tuples of a stream, sent once for all queries that need them by this attribute; NULLs are not sent."""
 
     name: str
     stream: str
-    route: str  # the key column by whose hash they are sent
-    keys: tuple[KeyColumn, ...]  # all that are compared anywhere, the route among them
-    columns: tuple[str, ...]  # of the stream, that answers or later conditions need
-    levels: tuple[int, ...]  # where they are needed, ascending
+    route: str  # the key column whose hash decides the bucket
+    keys: tuple[KeyColumn, ...]  # all columns compared anywhere, the route among them
+    columns: tuple[str, ...]  # of the stream: what answers or later conditions need
+    levels: tuple[int, ...]  # that need them, ascending
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Relation:
-    """Rows a level keeps: of a feed under a window, or results of a join (`window` is None).
+    """Rows that a level keeps: those of a feed under a window, or the results of a join (`window` is None).
 
     The columns of a stream's tuples are known to joins as `slot.column`; those of results have such names
     already, from their own parts.
@@ -61,7 +65,7 @@ class Relation:
     route: str  # as the source names it
     keys: tuple[str, ...]  # columns by which it is probed, as the source names them, the route first
     columns: tuple[str, ...]  # to keep beside the keys, as the source names them
-    streams: tuple[str, ...]  # those of all queries it serves: when a row is over depends on their progress
+    streams: tuple[str, ...]  # of all queries it serves: their progress decides when a row has expired
 
     def qualified(self, column: str) -> str:
         return column if self.slot is None else f"{self.slot}.{column}"
@@ -77,30 +81,32 @@ class Way:
 
 @dataclass(frozen=True)
 class Expected:
-    """What statistics say of a feed that results may go on to meet."""
+    """What the statistics say about a feed that results may go on to meet."""
 
     feed: str
-    live: float  # tuples that are alive at a time
+    live: float  # tuples valid at any one time
     distinct: float  # values of its route
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Join:
-    """Combinations of a row of each member whose lives overlap, equal in each pair of qualified columns."""
+    """Combinations of a row of each member with overlapping lifetimes, equal in each pair of columns."""
 
     name: str
     level: int
     members: tuple[str, ...]  # relations; one alone passes its rows on
     equalities: tuple[tuple[str, str], ...]
     columns: tuple[str, ...]  # qualified, of the results
-    slots: tuple[str, ...]  # the tuples a result is made of; each brings `slot.__behind`
-    orders: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by new member, in which others are probed
-    ways: tuple[Way, ...] = ()  # where each result goes on to one of several relations, not to all: which
+    slots: tuple[str, ...]  # of the tuples a result consists of; each brings `slot.__behind`
+    orders: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by member with new rows: which to probe in turn
+    ways: tuple[
+        Way, ...
+    ] = ()  # the relations of which each result goes on to just one, where there is a choice
 
 
 @dataclass(frozen=True)
 class Test:
-    """A comparison that is exact without Spark: of a qualified column with a constant, or another column."""
+    """A comparison that is exact without Spark: of a qualified column with a constant or another column."""
 
     column: str
     op: str  # = < <= > >= <>
@@ -108,34 +114,42 @@ class Test:
     other: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QueryTail:
-    """What one query asks of the results of its last join, and from which micro-batch to before which."""
+    """What one query asks of the results of its last join, in the micro-batches [since, until)."""
 
     query: str
-    number: int  # of the query, never given again
+    number: int  # of the query, never reused
     join: str
     streams: tuple[str, ...]
     slots: tuple[tuple[str, str], ...]  # (alias, slot)
     tests: tuple[Test, ...] = ()
-    conditions: tuple[str, ...] = ()  # left to Spark, as the query has them
+    conditions: tuple[str, ...] = ()  # left to Spark, as the query words them
     # (name, qualified column or answer_time); None: the SELECT list is left to Spark
     outputs: tuple[tuple[str, str], ...] | None = None
-    payload: tuple[str, ...] = ()  # qualified columns that Spark needs, where something is left to it
+    payload: tuple[str, ...] = ()  # qualified columns that Spark needs for what is left to it
     since: int = 0
     until: int = NEVER
 
     @property
-    def shape(self) -> Shape:
-        """The ending without its query and constants: endings of one shape are told apart by a table."""
+    def template(self) -> TailTemplate:
+        """The tail without its query and its constants."""
         tests = tuple(replace(test, constant=None) for test in self.tests)
         alias_slots = self.slots if self.outputs is None or self.conditions else ()
-        return Shape(self.join, self.streams, alias_slots, tests, self.conditions, self.outputs, self.payload)
+        return TailTemplate(
+            join=self.join,
+            streams=self.streams,
+            slots=alias_slots,
+            tests=tests,
+            conditions=self.conditions,
+            outputs=self.outputs,
+            payload=self.payload,
+        )
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What endings that differ only in constants have in common."""
+@dataclass(frozen=True, kw_only=True)
+class TailTemplate:
+    """What tails that differ only in constants have in common: one table of constants tells them apart."""
 
     join: str
     streams: tuple[str, ...]
@@ -150,31 +164,31 @@ class Shape:
         return bool(self.conditions) or self.outputs is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SharedDataflow:
-    """All of it. `streams` has every stream of the ring, each at the bit of its progress; none is dropped."""
+    """All of it. `streams` lists every stream at the bit of its progress; none is ever removed."""
 
     levels: int
     streams: tuple[str, ...]
     feeds: tuple[Feed, ...] = ()
     relations: tuple[Relation, ...] = ()
     joins: tuple[Join, ...] = ()
-    endings: tuple[QueryTail, ...] = ()
-    expected: tuple[Expected, ...] = ()  # of all feeds that some way leads to
+    tails: tuple[QueryTail, ...] = ()
+    expected: tuple[Expected, ...] = ()  # for all feeds that some way leads to
 
     def at(self, batch: int) -> SharedDataflow:
-        """What is needed in a micro-batch: without queries that are over, and what only they needed."""
-        return self.only(ending for ending in self.endings if batch < ending.until)
+        """What a micro-batch needs: leaves out queries that have ended, and whatever only they needed."""
+        return self.only(tail for tail in self.tails if batch < tail.until)
 
-    def only(self, endings: Iterable[QueryTail]) -> SharedDataflow:
-        """The part of the ring that these endings need."""
-        kept = tuple(endings)
-        if len(kept) == len(self.endings):
+    def only(self, tails: Iterable[QueryTail]) -> SharedDataflow:
+        """The part of the dataflow that these tails need."""
+        kept = tuple(tails)
+        if len(kept) == len(self.tails):
             return self
         joins = {join.name: join for join in self.joins}
         relations = {relation.name: relation for relation in self.relations}
         needed: set[str] = set()
-        ahead = [ending.join for ending in kept]
+        ahead = [tail.join for tail in kept]
         while ahead:
             name = ahead.pop()
             if name in needed:
@@ -189,5 +203,5 @@ class SharedDataflow:
             feeds=tuple(each for each in self.feeds if each.name in needed),
             relations=tuple(each for each in self.relations if each.name in needed),
             joins=tuple(each for each in self.joins if each.name in needed),
-            endings=kept,
+            tails=kept,
         )

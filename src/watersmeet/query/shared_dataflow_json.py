@@ -1,4 +1,4 @@
-"""What a ring keeps and joins, as JSON and back, so that a server that starts again goes on with it."""
+"""What a shared dataflow keeps and joins, as JSON and back, so that a restart goes on with it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ from watersmeet.query.window import window_from_json
 
 
 def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
-    """Feeds, relations and joins whole; of the endings only at which join each query ends."""
+    """Feeds, relations and joins in full; of the tails only the join at which each query ends."""
     return {
         "levels": dataflow.levels,
         "streams": list(dataflow.streams),
         "feeds": [asdict(feed) for feed in dataflow.feeds],
         "relations": [_relation_to_json(relation) for relation in dataflow.relations],
         "joins": [asdict(join) for join in dataflow.joins],
-        "ends": {str(ending.number): ending.join for ending in dataflow.endings},
+        "ends": {str(tail.number): tail.join for tail in dataflow.tails},
         "expected": [asdict(expected) for expected in dataflow.expected],
     }
 
 
 def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
-    """The ring as it was, its endings bare: a planner keeps its joins, and knows the queries itself."""
+    """The dataflow as it was, with bare tails: the planner keeps its joins, and has the queries itself."""
     return SharedDataflow(
-        fields["levels"],
-        tuple(fields["streams"]),
-        tuple(_feed(each) for each in fields["feeds"]),
-        tuple(_relation(each) for each in fields["relations"]),
-        tuple(_join(each) for each in fields["joins"]),
-        tuple(QueryTail("", int(number), join, (), ()) for number, join in fields["ends"].items()),
-        tuple(Expected(**each) for each in fields.get("expected", ())),
+        levels=fields["levels"],
+        streams=tuple(fields["streams"]),
+        feeds=tuple(_feed(each) for each in fields["feeds"]),
+        relations=tuple(_relation(each) for each in fields["relations"]),
+        joins=tuple(_join(each) for each in fields["joins"]),
+        tails=tuple(
+            QueryTail(query="", number=int(number), join=join, streams=(), slots=())
+            for number, join in fields["ends"].items()
+        ),
+        expected=tuple(Expected(**each) for each in fields.get("expected", ())),
     )
 
 

@@ -1,1 +1,1 @@
-"""Serving a ring: one Spark query for all of its queries, which come and go while it runs."""
+"""Serves a shared dataflow: one Spark query for many queries, which come and go while it runs."""

@@ -1,10 +1,11 @@
-"""The loop that serves a ring: it runs, and where requests wait, it changes.
+"""The loop that serves a shared dataflow: it runs, and changes when requests wait.
 
-A change is planned while the ring runs. Then the Spark query is stopped, the new set is written down with the
-first micro-batch it holds for, and the Spark query goes on from its checkpoint. That batch is the one after
-the newest that Spark has noted down: a batch that is done again is done with the queries it had.
+A change is planned while the dataflow runs. Then the Spark query is stopped, the new set of queries is
+written down with the first micro-batch it holds for, and the Spark query resumes from its checkpoint. That
+batch is the one after the newest in Spark's log: a batch that is repeated after a crash is repeated with the
+queries it had.
 
-    batch 7 is under way, a request waits -> batch 7 ends, stop -> ring.json: since 8 -> start: batch 8
+    batch 7 is running, a request waits -> batch 7 ends, stop -> dataflow.json: since 8 -> start: batch 8
 
 Killed at any point, a server leaves either the old set and the request, or the new set and the reply to it.
 """
@@ -17,22 +18,22 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.serve.registry.changes import Judge, Judgement, Standing
+from watersmeet.serve.registry.changes import BoundDataflow, ChangePlanner, PlannedChange
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RegistryRecord, write_record
 from watersmeet.serve.registry.requests import Mailbox, Reply, Request
 from watersmeet.serve.registry.status import Status, read_status
-from watersmeet.serve.registry.tails import Tails
+from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.spark.metrics.progress import Progress
 
 POLL_S = 0.2
-PATIENCE_S = 5.0  # for a batch under way to end; it is done again otherwise, which only takes longer
+PATIENCE_S = 5.0  # for a running batch to end; otherwise it is repeated, which only takes longer
 HEARTBEAT_S = 1.0
 SWEEP_S = 10.0
 
 
 class RunningJob(Protocol):
-    """The Spark query of a ring."""
+    """The Spark query of a shared dataflow."""
 
     progress: Progress | None
 
@@ -46,90 +47,90 @@ class RunningJob(Protocol):
 
 
 class Engine(Protocol):
-    """What runs a ring."""
+    """What runs a shared dataflow."""
 
     @property
     def process(self) -> int | None:
-        """That of Spark, if it has one of its own."""
+        """Spark's process, if it has one of its own."""
 
-    def job(self, standing: Standing, before: Progress | None) -> RunningJob:
-        """The query that runs a ring as it stands; totals go on from those before."""
+    def job(self, current: BoundDataflow, before: Progress | None) -> RunningJob:
+        """The job that runs a dataflow with its present queries; totals continue from `before`."""
 
-    def look_after(self) -> None:
-        """Raises what has made anything fail that runs beside the ring."""
+    def check_side_queries(self) -> None:
+        """Raises the failure of anything that runs beside the dataflow."""
 
     def newest(self) -> int:
-        """The newest micro-batch that is noted down, -1 if none is; the next one has the next number."""
+        """The newest micro-batch in Spark's log, -1 if there is none; the next one has the next number."""
 
     def committed(self) -> int:
-        """The newest micro-batch that will not be done again, -1 if there is none."""
+        """The newest micro-batch that will not be repeated, -1 if there is none."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was made: the names of queries that came and went, and the batch it begins with."""
+    """A change that was made: the names of queries added and dropped, and the batch it begins with."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
     batch: int
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Server:
-    """Serves the ring of a folder; to be used by the process that holds its lock."""
+    """Serves the dataflow of a folder; to be used by the process that holds its lock."""
 
     folder: RegistryFolder
     record: RegistryRecord
     engine: Engine
-    judge: Judge
+    planner: ChangePlanner
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_change: Callable[[Change], None] = lambda change: None
     on_refusal: Callable[[str], None] = lambda refusal: None
-    _standing: Standing = field(init=False)
+    _current: BoundDataflow = field(init=False)
     _job: RunningJob | None = None
     _progress: Progress | None = None
-    _told_at: float = float("-inf")
+    _reported_at: float = float("-inf")
     _swept_at: float = float("-inf")
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Runs the ring until `until` says so; raises what makes it fail."""
+        """Runs the dataflow until `until` holds; raises what makes it fail."""
         before = read_status(self.folder)
         try:
-            self._standing = self.judge.stand(self.record.without_over(self.engine.committed()))
-            # A query that made the ring fail could never be dropped if the batch that fails kept it.
+            self._current = self.planner.bind(self.record.without_ended(self.engine.committed()))
+            # A query that made the dataflow fail could never be dropped if the failing batch kept it.
             self._change(fresh_start=before is not None and before.failure is not None)
             self._start()
-            while not until() and self._go_on():
+            while not until() and self._advance():
                 time.sleep(POLL_S)
         except WatersmeetError as error:
-            self._tell(failure=str(error))
+            self._report(failure=str(error))
             raise
         finally:
             if self._job is not None:
                 self._job.stop()
-        self._tell(ended=True)
+        self._report(ended=True)
 
     def _start(self) -> None:
-        self._job = self.engine.job(self._standing, self._progress)
+        self._job = self.engine.job(self._current, self._progress)
         self._job.start()
-        self._tell()
+        self._report()
 
-    def _go_on(self) -> bool:
+    def _advance(self) -> bool:
         """One round; False when the Spark query has ended by itself."""
         assert self._job is not None
-        self.engine.look_after()
+        self.engine.check_side_queries()
         running = self._job.is_running()
         self._show(self._job)
         if not running:
             return False
         self._change()
         now = time.monotonic()
-        if now - self._told_at > HEARTBEAT_S:
-            self._tell()
+        if now - self._reported_at > HEARTBEAT_S:
+            self._report()
         if now - self._swept_at > SWEEP_S:
             self._swept_at = now
             self._mailbox.sweep()
-            Tails(self.folder).sweep()
+            TailWriter(self.folder).sweep()
         return True
 
     def _show(self, job: RunningJob) -> None:
@@ -142,15 +143,15 @@ class Server:
         return Mailbox(self.folder)
 
     def _change(self, *, fresh_start: bool = False) -> None:
-        """Takes the requests that wait."""
+        """Handles the requests that wait."""
         requests = self._open_requests()
         if not requests:
             return
-        judgement = self.judge.judge(self._standing, requests)
-        for request_id, refusal in judgement.refused.items():
+        change = self.planner.plan(self._current, requests)
+        for request_id, refusal in change.refused.items():
             self._mailbox.reply(request_id, Reply(refusal=refusal))
             self.on_refusal(refusal)
-        if not judgement.taken:
+        if not change.accepted:
             return
         job = self._job
         if job is not None:
@@ -158,15 +159,15 @@ class Server:
             job.stop()
             self._show(job)
         batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1
-        self._make(judgement, batch)
+        self._apply(change, batch)
         if job is not None:
             self._start()
 
     def _open_requests(self) -> dict[str, Request]:
-        """The requests to decide on; those that were handled before a crash only get their reply again."""
+        """The requests to decide on; those handled before a crash just get their reply again."""
         requests: dict[str, Request] = {}
         for request_id in self._mailbox.pending():
-            if (reply := self._standing.record.handled.get(request_id)) is not None:
+            if (reply := self._current.record.handled.get(request_id)) is not None:
                 self._mailbox.reply(request_id, reply)
                 continue
             try:
@@ -178,23 +179,21 @@ class Server:
                 requests[request_id] = request
         return requests
 
-    def _make(self, judgement: Judgement, batch: int) -> None:
-        """Writes a change down, in one piece with the replies to it."""
-        before = self._standing
-        reply = Reply(batch=batch).to_json()
-        settled = judgement.standing.settled(batch)
+    def _apply(self, change: PlannedChange, batch: int) -> None:
+        """Writes a change down, together with the replies to its requests."""
+        before = self._current
+        reply = Reply(batch=batch)
+        settled = change.result.settled(batch)
         record = replace(
-            settled.record.without_over(self.engine.committed()),
-            handled=dict.fromkeys(judgement.taken, reply),
+            settled.record.without_ended(self.engine.committed()),
+            handled=dict.fromkeys(change.accepted, reply),
         )
         left = {query.number for query in record.queries}
-        dataflow = settled.dataflow.only(
-            ending for ending in settled.dataflow.endings if ending.number in left
-        )
-        bound = {number: query for number, query in settled.bound.items() if number in left}
+        dataflow = settled.dataflow.only(tail for tail in settled.dataflow.tails if tail.number in left)
+        bound = {number: query for number, query in settled.queries.items() if number in left}
         write_record(self.folder, replace(record, dataflow=dataflow))
-        self._standing = Standing(replace(record, dataflow=dataflow), bound, dataflow)
-        for request_id in judgement.taken:
+        self._current = BoundDataflow(replace(record, dataflow=dataflow), bound, dataflow)
+        for request_id in change.accepted:
             self._mailbox.reply(request_id, reply)
         was, now = before.record.staying, record.staying
         self.on_change(
@@ -206,7 +205,7 @@ class Server:
         )
 
     def _await_batch_end(self, job: RunningJob) -> None:
-        """Waits until no batch is under way, or another one is, or patience ends."""
+        """Waits until no batch runs, or another one does, or patience ends."""
         began = self.engine.committed()
         deadline = time.monotonic() + PATIENCE_S
         while job.is_running() and time.monotonic() < deadline:
@@ -215,8 +214,8 @@ class Server:
                 return
             time.sleep(0.05)
 
-    def _tell(self, *, failure: str | None = None, ended: bool = False) -> None:
-        self._told_at = time.monotonic()
+    def _report(self, *, failure: str | None = None, ended: bool = False) -> None:
+        self._reported_at = time.monotonic()
         progress = None if self._progress is None else self._progress.as_json()
         jvm = None if ended else self.engine.process
         Status(jvm=jvm, progress=progress, failure=failure).write(self.folder)

@@ -21,10 +21,10 @@ from watersmeet.spark.exchange.codec import KIND
 from watersmeet.spark.exchange.messages import MESSAGES, UNKNOWN, EndOfInput, FileName
 from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.metrics.metrics import METRICS
-from watersmeet.spark.multiquery.answers import SharedAnswers, UnpackReady
+from watersmeet.spark.multiquery.answers import AnswerDecoder, UnpackReady
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
-from watersmeet.spark.multiquery.stage import shape_names
+from watersmeet.spark.multiquery.stage import template_names
 from watersmeet.testing.answers import answer_rows, combinations, distinct_values, group_rows, select_rows
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.sources import Arrived
@@ -76,15 +76,15 @@ class QueriesDataflow:
     """Many queries in one dataflow; answers are by the names of the queries."""
 
     tasks: LevelTasks
-    answers: SharedAnswers
+    answers: AnswerDecoder
 
     def run(self, cluster: Cluster, arrived: Arrived, *, is_end: bool) -> Output:
         rows = _level_rows(cluster, self.tasks, arrived, is_end=is_end)
         metrics, blobs = self.tasks.metrics.combined(_level_texts(rows)), _answers_of(rows)
         found: dict[str, list[Row]] = {}
-        for shape in shape_names(self.answers.dataflow):
-            own = [batch.filter(pc.equal(batch.column("source"), shape)) for batch in blobs]
-            for tail in self.answers.endings(shape, frozenset(self.answers.queries)):
+        for template in template_names(self.answers.dataflow):
+            own = [batch.filter(pc.equal(batch.column("source"), template)) for batch in blobs]
+            for tail in self.answers.tails(template, frozenset(self.answers.queries)):
                 found[tail.query] = self._rows_of(tail, _blobs(own))
         return Output(found, metrics)
 
@@ -144,7 +144,7 @@ def _level_rows(
             given = arrived.name_files(task.streams, reports_time=tasks.reports_time)
         rows += cluster.run_map(task.pack, given)
     if is_end:
-        rows += cluster.run_map(tasks.pack_end, [pa.RecordBatch.from_pydict({"value": ["end"]})])
+        rows.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
     for stage in tasks.stages:
         rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, rows)
     return rows
@@ -155,7 +155,7 @@ def _answers_of(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     found = []
     for batch in rows:
         own = batch.filter(pc.equal(batch.column(KIND), Answers.__name__))
-        columns = [own.column(LEVEL_MESSAGES.column(Answers, name)) for name in ("shape", "chunk")]
+        columns = [own.column(LEVEL_MESSAGES.column(Answers, name)) for name in ("template", "chunk")]
         found.append(pa.RecordBatch.from_arrays(columns, ["source", CHUNK]))
     return found
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Row
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import MAX_INPUTS, Query, Stream
@@ -24,7 +24,7 @@ from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.compile.plan_tasks import plan_tasks
 from watersmeet.spark.compile.tasks import TaskOptions
 from watersmeet.spark.exchange.hot_keys import DEFAULT_MIN_ROWS, HotKeySettings
-from watersmeet.spark.multiquery.answers import SharedAnswers
+from watersmeet.spark.multiquery.answers import AnswerDecoder
 from watersmeet.spark.multiquery.compile import dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_inline
@@ -200,7 +200,7 @@ class InProcessEngine:
             tuning=setup.tuning,
         )
         by_number = {each.number: each.query for each in registered}
-        return QueriesDataflow(tasks, SharedAnswers(ship, by_number, _types(self.streams)))
+        return QueriesDataflow(tasks, AnswerDecoder(ship, by_number, _types(self.streams)))
 
 
 def _streams(queries: Sequence[Query]) -> tuple[Stream, ...]:

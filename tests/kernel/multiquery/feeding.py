@@ -1,6 +1,6 @@
-"""Runs a whole ring in process: feeds oracle tuples to levels of buckets and routes results onward.
+"""Runs a shared dataflow in process: feeds oracle tuples to levels of buckets and routes results onward.
 
-`run_dataflow` is the entry; `expected_rows` is what the oracle says a query must get that came and went midway.
+`run_dataflow` is the entry; `expected_rows` are the oracle's answers to a query that came and went midway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from watersmeet.oracle.evaluate import evaluate
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import ANSWER_TIME, BEGINNING, NEVER, Expr, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
-from watersmeet.query.shared_dataflow import Feed, Shape, SharedDataflow
+from watersmeet.query.shared_dataflow import Feed, SharedDataflow, TailTemplate
 
 Rows = list[tuple[Any, ...]]
 
@@ -52,7 +52,7 @@ SMALL_SHARED = replace(
 
 
 @dataclass
-class SharedRun:
+class DataflowRun:
     """What came of a run: each query's rows, and what was counted in each batch, by level and bucket."""
 
     rows: dict[str, Rows] = field(default_factory=dict)
@@ -70,13 +70,13 @@ def run_dataflow(
     restore: bool = False,
     live_in_batch: Callable[[int], LiveValues] | None = None,
     tuning: Tuning = SMALL_SHARED,
-) -> SharedRun:
-    """Feeds batches 0, 1, ... to a ring; state is read back where it changes or `restore` says so.
+) -> DataflowRun:
+    """Feeds batches 0, 1, ... to a dataflow; state is read back where it changes or `restore` says so.
 
     By what results choose their way is followed as the engine does, unless `live_in_batch` says otherwise.
     """
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
-    outcome, logs, dataflow = SharedRun({name: [] for name in queries}), dict[tuple[int, int], Log](), None
+    outcome, logs, dataflow = DataflowRun({name: [] for name in queries}), dict[tuple[int, int], Log](), None
     before = dict.fromkeys(streams, BEGINNING)
     for number, batch in enumerate(batches):
         now = dataflow_of_batch(number)
@@ -98,7 +98,7 @@ def run_dataflow(
 
 
 def _step(
-    outcome: SharedRun,
+    outcome: DataflowRun,
     dataflow: SharedDataflow,
     queries: Mapping[str, Query],
     streams: Mapping[str, Stream],
@@ -120,7 +120,7 @@ def _step(
         for rows in outcome.buckets[level, bucket].step(
             inboxes[level, bucket], before, after, number, outcome.live
         ):
-            if isinstance(rows.target, Shape):
+            if isinstance(rows.target, TailTemplate):
                 for query, row in answers_of(dataflow, queries, streams, rows):
                     outcome.rows[query].append(row)
                 continue
@@ -173,8 +173,8 @@ def answers_of(
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """(query, its row) of each answer; what a shape leaves to Spark is evaluated naively."""
     shape = rows.target
-    assert isinstance(shape, Shape)
-    names = {ending.number: ending.query for ending in dataflow.endings}
+    assert isinstance(shape, TailTemplate)
+    names = {ending.number: ending.query for ending in dataflow.tails}
     table = _event_times_whole(dataflow, streams, shape, rows.table)
     found = []
     for values in table.to_pylist():
@@ -196,7 +196,7 @@ def answers_of(
 
 
 def _event_times_whole(
-    dataflow: SharedDataflow, streams: Mapping[str, Stream], shape: Shape, table: pa.Table
+    dataflow: SharedDataflow, streams: Mapping[str, Stream], shape: TailTemplate, table: pa.Table
 ) -> pa.Table:
     """Event times as the oracle has them: whole microseconds."""
     feeds = {feed.name: feed.stream for feed in dataflow.feeds}

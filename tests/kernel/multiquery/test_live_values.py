@@ -18,12 +18,27 @@ WAYS = (Way("by x", ("b",)), Way("by y", ("c",)))
 
 
 def dataflow() -> SharedDataflow:
-    feeds = tuple(Feed(name, f"s_{name}", "k", (), (), (1,)) for name in EXPECTED)
+    feeds = tuple(
+        Feed(name=name, stream=f"s_{name}", route="k", keys=(), columns=(), levels=(1,)) for name in EXPECTED
+    )
     windows = {"b": range_us(100), "c": range_us(100), "d": UNBOUNDED}
     relations = tuple(
-        Relation(name, 1, name, windows[name], name, "k", ("k",), (), ("s",)) for name in EXPECTED
+        Relation(
+            name=name,
+            level=1,
+            source=name,
+            window=windows[name],
+            slot=name,
+            route="k",
+            keys=("k",),
+            columns=(),
+            streams=("s",),
+        )
+        for name in EXPECTED
     )
-    return SharedDataflow(1, ("s",), feeds, relations, expected=tuple(EXPECTED.values()))
+    return SharedDataflow(
+        levels=1, streams=("s",), feeds=feeds, relations=relations, expected=tuple(EXPECTED.values())
+    )
 
 
 def keys(*values: int | None) -> pa.Array:

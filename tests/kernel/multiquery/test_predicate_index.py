@@ -73,7 +73,16 @@ def tables(draw: st.DrawFn) -> tuple[list[QueryTail], dict[str, list[Any]], list
         ]
         since = draw(st.sampled_from([0, 0, 3]))
         found.append(
-            QueryTail(f"q{number}", number, "j", ("a", "b"), (), tuple(own), outputs=(), since=since)
+            QueryTail(
+                query=f"q{number}",
+                number=number,
+                join="j",
+                streams=("a", "b"),
+                slots=(),
+                tests=tuple(own),
+                outputs=(),
+                since=since,
+            )
         )
     rows = draw(st.integers(0, 8))
     values = {
@@ -132,20 +141,42 @@ def test_pairs_are_those_of_a_loop(examples: Examples) -> None:
 def test_endings_that_differ_only_in_constants_are_one_table() -> None:
     def asks(number: int, constant: int) -> QueryTail:
         return QueryTail(
-            f"q{number}", number, "j", ("a",), (), (Comparison("l.big", "=", constant),), outputs=()
+            query=f"q{number}",
+            number=number,
+            join="j",
+            streams=("a",),
+            slots=(),
+            tests=(Comparison("l.big", "=", constant),),
+            outputs=(),
         )
 
     assert len(tables_of([asks(n, n) for n in range(1000)], STREAMS)) == 1
 
 
 def test_a_constant_of_another_kind_is_refused() -> None:
-    asks = QueryTail("q", 0, "j", ("a",), (), (Comparison("l.text", "=", 5),), outputs=())
+    asks = QueryTail(
+        query="q",
+        number=0,
+        join="j",
+        streams=("a",),
+        slots=(),
+        tests=(Comparison("l.text", "=", 5),),
+        outputs=(),
+    )
     with pytest.raises(DataError, match=r"l\.text is string"):
         pairs([asks], {"l.text": ["x"]}, [0], [0])
 
 
 def test_a_type_that_cannot_be_tested_is_refused() -> None:
-    asks = QueryTail("q", 0, "j", ("a",), (), (Comparison("l.r", "=", 5),), outputs=())
+    asks = QueryTail(
+        query="q",
+        number=0,
+        join="j",
+        streams=("a",),
+        slots=(),
+        tests=(Comparison("l.r", "=", 5),),
+        outputs=(),
+    )
     results = Results(1, np.zeros(1, np.int64), [], lambda _: pa.array([dt.time(1)]))
     with pytest.raises(DataError, match="cannot be tested"):
         list(tables_of([asks], STREAMS)[0].pairs(results))

@@ -1,4 +1,4 @@
-"""What must hold of any ring, checked from its parts alone."""
+"""What must hold for any shared dataflow, checked from its parts alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def check_dataflow(dataflow: SharedDataflow, queries: list[Registered]) -> None:
     for named in (dataflow.feeds, dataflow.relations, dataflow.joins):
         names = [each.name for each in named]
         assert len(set(names)) == len(names)
-    assert [ending.number for ending in dataflow.endings] == sorted(each.number for each in queries)
+    assert [tail.number for tail in dataflow.tails] == sorted(each.number for each in queries)
     _check_columns(dataflow)
     by_number = {each.number: each for each in queries}
-    for ending in dataflow.endings:
-        _check_query(dataflow, ending, by_number[ending.number])
+    for tail in dataflow.tails:
+        _check_query(dataflow, tail, by_number[tail.number])
 
 
 def _check_columns(dataflow: SharedDataflow) -> None:
@@ -45,10 +45,10 @@ def _check_columns(dataflow: SharedDataflow) -> None:
         keys = {one.qualified(name) for one in members for name in one.keys}
         assert {column for pair in join.equalities for column in pair} <= keys
         _check_route(join, members)
-    for ending in dataflow.endings:
-        asked = {test.column for test in ending.tests} | {test.other for test in ending.tests if test.other}
-        asked |= {column for _, column in ending.outputs or () if column != "answer_time"}
-        assert asked | set(ending.payload) <= set(joins[ending.join].columns)
+    for tail in dataflow.tails:
+        asked = {test.column for test in tail.tests} | {test.other for test in tail.tests if test.other}
+        asked |= {column for _, column in tail.outputs or () if column != "answer_time"}
+        assert asked | set(tail.payload) <= set(joins[tail.join].columns)
 
 
 def _check_route(join: Join, members: list[Relation]) -> None:
@@ -58,12 +58,12 @@ def _check_route(join: Join, members: list[Relation]) -> None:
     assert len(routes) == 1 or len({linked[route] for route in routes}) == 1
 
 
-def _check_query(dataflow: SharedDataflow, ending: QueryTail, registered: Registered) -> None:
+def _check_query(dataflow: SharedDataflow, tail: QueryTail, registered: Registered) -> None:
     slotted = Slotted.of(registered.query)
-    joins = _below(dataflow, ending.join)
+    joins = _below(dataflow, tail.join)
     leaves = [one for join in joins for one in join.members if _relation(dataflow, one).slot is not None]
     assert sorted(_relation(dataflow, one).slot or "" for one in leaves) == sorted(slotted.slots)
-    assert dict(ending.slots) == dict(zip(registered.query.graph.aliases, slotted.slots, strict=True))
+    assert dict(tail.slots) == dict(zip(registered.query.graph.aliases, slotted.slots, strict=True))
     asked = [pair for join in joins for pair in join.equalities]
     wanted = [{slotted.qualified(n, key.name) for n, key in keys.items()} for keys in slotted.keys]
     linked = _classes(asked)
@@ -73,7 +73,7 @@ def _check_query(dataflow: SharedDataflow, ending: QueryTail, registered: Regist
         # Where no attribute is in two classes: no equality twice, and none that was not written.
         assert len(asked) == sum(len(attributes) - 1 for attributes in wanted)
     read = {stream.name for stream in registered.query.streams}
-    assert set(ending.streams) == read
+    assert set(tail.streams) == read
     for join in joins:
         for name in join.members:
             assert read <= set(_relation(dataflow, name).streams)

@@ -1,4 +1,4 @@
-"""Which conditions a ring tests itself, and which it leaves to Spark."""
+"""Which conditions a shared dataflow tests itself, and which it leaves to Spark."""
 
 from __future__ import annotations
 

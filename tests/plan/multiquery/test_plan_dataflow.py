@@ -1,4 +1,4 @@
-"""Planning rings: names that do not depend on wording, joins that are shared, trees that are legal."""
+"""Planning shared dataflows: names that do not depend on wording, joins that are shared, legal trees."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.multiquery.cases import COLUMNS, dataflow_queries, reworded
 from tests.plan.joins import edges, join_query
 from tests.plan.multiquery.dataflows import check_dataflow
+from tests.plan.multiquery.query_sets import COLUMNS, joinable_queries, reworded
 from watersmeet.errors import QueryError
 from watersmeet.plan.multiquery.plan_dataflow import MAX_STREAMS, Registered, plan_dataflow
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
@@ -93,14 +93,14 @@ def test_other_aliases_and_another_order_mean_the_same() -> None:
         "JOIN s2 [RANGE 10 SECONDS] AS y ON z.b0 = y.b0 WHERE x.b1 = y.b1"
     )
     assert names(one) == names(other)
-    assert one.endings[0].shape == other.endings[0].shape
+    assert one.tails[0].template == other.tails[0].template
 
 
 def test_names_do_not_depend_on_wording(examples: Examples) -> None:
     """Also where a stream occurs several times: occurrences are told apart by what they are joined with."""
 
     @examples(100)
-    @given(dataflow_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
+    @given(joinable_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
     def holds(query: Query, aliases: Sequence[str], random: object) -> None:
         order = list(range(len(query.inputs)))
         random.shuffle(order)  # type: ignore[attr-defined]
@@ -112,9 +112,9 @@ def test_names_do_not_depend_on_wording(examples: Examples) -> None:
     holds()
 
 
-def test_random_rings_are_legal(examples: Examples) -> None:
+def test_random_dataflows_are_legal(examples: Examples) -> None:
     @examples(60)
-    @given(st.lists(dataflow_queries(STREAMS, 5), min_size=1, max_size=6))
+    @given(st.lists(joinable_queries(STREAMS, 5), min_size=1, max_size=6))
     def holds(queries: list[Query]) -> None:
         numbered = [Registered(f"q{n}", n, query) for n, query in enumerate(queries)]
         dataflow = plan_dataflow(numbered, STREAMS, 5)
@@ -132,7 +132,7 @@ def test_queries_that_differ_in_constants_share_everything_but_their_endings() -
     ]
     dataflow, alone = plan(*texts), plan(texts[0])
     assert names(dataflow) == names(alone)
-    assert len({ending.shape for ending in dataflow.endings}) == 1
+    assert len({tail.template for tail in dataflow.tails}) == 1
 
 
 def test_queries_share_the_joins_they_have_in_common() -> None:
@@ -165,13 +165,13 @@ def test_a_chain_of_four_fits_two_levels_and_a_star_of_four_needs_three() -> Non
     assert members(dataflow, 2) == [["s1 s2", "s3 s4"]]
     star = f"SELECT a.v FROM {THREE}, s4 AS d WHERE a.b0 = b.b0 AND a.b1 = c.b1 AND a.b2 = d.b2"
     assert max(join.level for join in plan(star, levels=3).joins) == 3
-    with pytest.raises(QueryError, match="query q0 needs 3 levels of joins, and the ring has 2"):
+    with pytest.raises(QueryError, match="query q0 needs 3 levels of joins, and the dataflow has 2"):
         plan(star, levels=2)
 
 
 def test_a_query_is_refused_just_where_no_tree_is_flat_enough(examples: Examples) -> None:
     @examples(60)
-    @given(dataflow_queries(STREAMS, 6))
+    @given(joinable_queries(STREAMS, 6))
     def holds(query: Query) -> None:
         found = [Registered("q", 0, query)]
         deepest = plan_dataflow(found, STREAMS, 6)
@@ -181,7 +181,7 @@ def test_a_query_is_refused_just_where_no_tree_is_flat_enough(examples: Examples
             needed -= 1
         if needed > 1:
             with pytest.raises(
-                QueryError, match=f"needs {needed} levels of joins, and the ring has {needed - 1}"
+                QueryError, match=f"needs {needed} levels of joins, and the dataflow has {needed - 1}"
             ):
                 plan_dataflow(found, STREAMS, needed - 1)
 
@@ -260,7 +260,9 @@ def test_what_is_compared_is_named_by_its_stream_and_type() -> None:
     ],
 )
 def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> None:
-    with pytest.raises(QueryError, match=f"query q0 does not run in a ring: {message}.* of its own"):
+    with pytest.raises(
+        QueryError, match=f"query q0 does not run in a shared dataflow: {message}.* by itself"
+    ):
         plan(text)
 
 
@@ -269,5 +271,5 @@ def test_a_dataflow_has_a_limit_of_streams_and_reads_its_own_alone() -> None:
     assert len(plan_dataflow([], many[:-1], 1).streams) == MAX_STREAMS
     with pytest.raises(QueryError, match="at most 63 streams, not 64"):
         plan_dataflow([], many, 1)
-    with pytest.raises(QueryError, match="query q0: s1 is no stream of the ring"):
+    with pytest.raises(QueryError, match="query q0: s1 is no stream of the dataflow"):
         plan_dataflow(registered("SELECT v FROM s1"), STREAMS[1:], 1)

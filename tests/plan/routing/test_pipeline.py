@@ -74,7 +74,7 @@ def test_every_input_is_a_feed_of_its_own() -> None:
     query, statistics = example("rjoin-four-way")
     dataflow = plan_pipeline(query, statistics=statistics)
     assert [feed.name for feed in dataflow.feeds] == sorted(query.graph.aliases)
-    (ending,) = dataflow.endings
+    (ending,) = dataflow.tails
     assert ending.outputs is None
     assert ending.payload == ("r.a", "s.c", "j.c", "k.d")
 

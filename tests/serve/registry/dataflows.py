@@ -1,4 +1,4 @@
-"""A small ring to register queries with."""
+"""A small shared dataflow to register queries with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from watersmeet.query import Column, Query
 from watersmeet.query.shared_dataflow import QueryTail
-from watersmeet.serve.registry.changes import Judge
+from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.record import RegistryRecord
 
 STREAMS = "".join(
@@ -29,13 +29,20 @@ CHAIN = (
 
 
 def new_record(folder: Path, levels: int = 3) -> RegistryRecord:
-    """A ring without queries."""
-    return RegistryRecord("0123abcd", str(folder / "streams.sql"), STREAMS + SINKS, levels, 2, str(folder))
+    """A dataflow without queries."""
+    return RegistryRecord(
+        id="0123abcd",
+        file=str(folder / "streams.sql"),
+        declarations=STREAMS + SINKS,
+        levels=levels,
+        partitions=2,
+        checkpoint=str(folder),
+    )
 
 
-def typed_columns(query: Query, ending: QueryTail) -> tuple[Column, ...]:
-    """The columns of a query's answers as far as its text tells, where no Spark is at hand."""
+def typed_columns(query: Query, tail: QueryTail) -> tuple[Column, ...]:
+    """The columns of a query's answers as far as its text says, without Spark."""
     return tuple(Column(output.name, output.expr.type or "unknown") for output in query.select)
 
 
-JUDGE = Judge(typed_columns)
+PLANNER = ChangePlanner(typed_columns)

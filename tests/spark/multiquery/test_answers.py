@@ -1,4 +1,4 @@
-"""Answers of a ring on their way from blobs to rows."""
+"""Answers on their way from blobs to rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import encode
 from watersmeet.spark.multiquery.answers import UnpackReady
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 
-RING = SharedDataflow(
-    1, ("s",), endings=(QueryTail("one", 4, "j", ("s",), ()), QueryTail("other", 7, "j", ("s",), ()))
+DATAFLOW = SharedDataflow(
+    levels=1,
+    streams=("s",),
+    tails=(
+        QueryTail(query="one", number=4, join="j", streams=("s",), slots=()),
+        QueryTail(query="other", number=7, join="j", streams=("s",), slots=()),
+    ),
 )
 
 
@@ -31,7 +36,7 @@ def answers() -> dict[str, pa.Array]:
 
 
 def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
-    unpack = UnpackReady(SharedShip("", RING), frozenset([4, 7]), ("k", "v"))
+    unpack = UnpackReady(ShippedDataflow("", DATAFLOW), frozenset([4, 7]), ("k", "v"))
     assert unpacked(unpack, answers()) == [
         {"query": "other", "k": "x", "v": 1},
         {"query": "one", "k": None, "v": 2},
@@ -39,5 +44,5 @@ def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
 
 
 def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
-    rows = unpacked(UnpackReady(SharedShip("", RING), frozenset([4])), answers())
+    rows = unpacked(UnpackReady(ShippedDataflow("", DATAFLOW), frozenset([4])), answers())
     assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]

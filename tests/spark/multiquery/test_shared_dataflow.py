@@ -24,8 +24,7 @@ from watersmeet.query import (
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
-from watersmeet.spark.sources.open_stream import read_stream
-from watersmeet.spark.sources.parquet.files import file_names
+from watersmeet.spark.sources.read_sources import read_sources
 from watersmeet.sql import bind_query, parse_pipeline
 
 SINKS = """
@@ -90,7 +89,7 @@ def dataflow_job(
     texts: Mapping[str, tuple[str, int, int]],
     kept: SharedDataflow | None = None,
 ) -> SharedJob:
-    """A ring over a case's streams; `texts` has each query with the batches in which it is there."""
+    """The job of a case's streams; `texts` has each query with its batches [since, until)."""
     pipeline = parse_pipeline(case.file.read_text() + SINKS)
     registered = [
         Registered(name, number, bind_query(text, pipeline.streams), since, until)
@@ -99,14 +98,18 @@ def dataflow_job(
     into = {"evaluated": "wide", "same": "typed"}
     registered = [replace(r, query=replace(r.query, sink=into.get(r.name, "mixed"))) for r in registered]
     dataflow = plan_dataflow(registered, pipeline.streams, 2, kept=kept)
-    sources = {s.name: read_stream(spark, s, case.folder) for s in pipeline.streams}
-    files = {s.name: file_names(spark, s, case.folder) for s in pipeline.streams}
     return SharedJob(
-        spark, dataflow, {r.number: r.query for r in registered}, pipeline, sources,
-        {name: frame for name, frame in files.items() if frame is not None},
-        folder=str(case.folder / "ring"), base=case.folder, dataflow_id="ab12", partitions=2,
+        spark=spark,
+        dataflow=dataflow,
+        queries={r.number: r.query for r in registered},
+        pipeline=pipeline,
+        sources=read_sources(spark, pipeline.streams, case.folder),
+        folder=str(case.folder / "flow"),
+        base=case.folder,
+        dataflow_id="ab12",
+        partitions=2,
         options=RunOptions(available_now=True),
-    )  # fmt: skip
+    )
 
 
 def run_to_end(job: SharedJob) -> None:
@@ -121,15 +124,13 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     first = {"same": (QUERIES["same"], 0, NEVER), "chain": (QUERIES["chain"], 0, NEVER)}
     job = dataflow_job(spark, case, first)
     run_to_end(job)
-    arrive(case, [2, 3])
+    arrive(case, [2, 3, 4, 5])
     second = first | {"chain": (QUERIES["chain"], 0, 2)}
     second |= {name: (text, 2, NEVER) for name, text in QUERIES.items() if name not in first}
     job = dataflow_job(spark, case, second, job.dataflow)
     run_to_end(job)
     assert job.progress is not None
-    assert job.progress.totals.rows == 240
-    arrive(case, [4, 5])
-    run_to_end(dataflow_job(spark, case, second, job.dataflow))
+    assert job.progress.totals.rows == 480
 
     streams = parse_pipeline(case.file.read_text()).streams
     mixed = spark.read.parquet(str(tmp_path / "mixed")).collect()
@@ -137,7 +138,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
         query = bind_query(text, streams)
         if name == "same":
             typed = spark.read.parquet(str(tmp_path / "typed"))
-            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "ring", "batch"]
+            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "dataflow", "batch"]
             rows = typed.selectExpr("k", "va", "vb", "vc", "unix_micros(answer_time)").collect()
             assert oracle.bag(rows) == oracle.bag(oracle.run(query, case.batches).rows)
             continue

@@ -108,7 +108,7 @@ class SharedLevel:
 
     def _tables(self) -> dict[str, list[PredicateIndex]]:
         endings: dict[str, list[QueryTail]] = {}
-        for ending in self.dataflow.endings:
+        for ending in self.dataflow.tails:
             if ending.join in self.joins:
                 endings.setdefault(ending.join, []).append(ending)
         return {
@@ -122,7 +122,7 @@ class SharedLevel:
         seen: set[str] = set()
         for feed in self.dataflow.feeds:
             if feed.stream not in seen and feed.levels[0] == level:
-                bits = {stream_bits(self.dataflow.streams, one.streams) for one in self.dataflow.endings}
+                bits = {stream_bits(self.dataflow.streams, one.streams) for one in self.dataflow.tails}
                 counting[feed.name] = feed.stream, [bit for bit in bits if self._reads(bit, feed.stream)]
             seen.add(feed.stream)
         return counting
@@ -153,7 +153,7 @@ def _bits_of_queries(dataflow: SharedDataflow) -> Mapping[str, set[int]]:
     """For each join and relation, the bits of the streams of each query that it serves."""
     names = [*(join.name for join in dataflow.joins), *(relation.name for relation in dataflow.relations)]
     bits: dict[str, set[int]] = {name: set() for name in names}
-    for ending in dataflow.endings:
+    for ending in dataflow.tails:
         bits[ending.join].add(stream_bits(dataflow.streams, ending.streams))
     source = {relation.name: relation.source for relation in dataflow.relations}
     for join in sorted(dataflow.joins, key=lambda join: -join.level):

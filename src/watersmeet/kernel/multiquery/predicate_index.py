@@ -25,7 +25,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.tuning import DEFAULT_TUNING
-from watersmeet.query.shared_dataflow import QueryTail, Shape, Test
+from watersmeet.query.shared_dataflow import QueryTail, TailTemplate, Test
 
 Mask = npt.NDArray[np.bool_]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -64,7 +64,11 @@ class PredicateIndex:
     """The endings of one shape."""
 
     def __init__(
-        self, shape: Shape, endings: Sequence[QueryTail], bits: int, max_pairs: int = DEFAULT_TUNING.max_pairs
+        self,
+        shape: TailTemplate,
+        endings: Sequence[QueryTail],
+        bits: int,
+        max_pairs: int = DEFAULT_TUNING.max_pairs,
     ) -> None:
         """`bits`: of the shape's streams, as in the masks of what is behind."""
         self.shape = shape
@@ -173,9 +177,9 @@ def tables_of(
     endings: Sequence[QueryTail], streams: Sequence[str], max_pairs: int = DEFAULT_TUNING.max_pairs
 ) -> list[PredicateIndex]:
     """The endings of a join, one table a shape; `streams` gives the bits of the masks."""
-    shapes: dict[Shape, list[QueryTail]] = {}
+    shapes: dict[TailTemplate, list[QueryTail]] = {}
     for ending in endings:
-        shapes.setdefault(ending.shape, []).append(ending)
+        shapes.setdefault(ending.template, []).append(ending)
     return [
         PredicateIndex(shape, same, stream_bits(streams, shape.streams), max_pairs)
         for shape, same in shapes.items()

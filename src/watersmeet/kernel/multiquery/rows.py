@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.columns.hashing import hash_column
 from watersmeet.kernel.routing.grid import coordinates, split
-from watersmeet.query.shared_dataflow import Shape
+from watersmeet.query.shared_dataflow import TailTemplate
 
 QUERY = "__query"  # int32: the number of the query that an answer is for
 
@@ -19,7 +19,7 @@ QUERY = "__query"  # int32: the number of the query that an answer is for
 class SharedRows:
     """Rows for a relation of a later level (its name), or answers of all queries of one shape."""
 
-    target: str | Shape
+    target: str | TailTemplate
     table: pa.Table
 
 

@@ -1,4 +1,4 @@
-"""A shared dataflow as text: joins by level with how many queries share each, feeds, what they spare."""
+"""A shared dataflow as text: its joins by level, how many queries share each, its feeds, what they save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from watersmeet.plan.multiquery.describe import describe_join, queries_sharing
-from watersmeet.plan.multiquery.savings import dataflow_savings
+from watersmeet.plan.multiquery.savings import measure_savings
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -15,14 +15,14 @@ SHOWN = 20  # joins of a level, and feeds, that are listed
 
 
 def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), shown: int = SHOWN) -> str:
-    """All of a dataflow that a person can take in; with the streams' declarations also what it spares."""
+    """As much of a dataflow as a person can take in; given the streams' declarations, also what it saves."""
     parts = [
         (f"level {level}", level_lines(dataflow, level, shown)) for level in range(1, dataflow.levels + 1)
     ]
     parts.append(("feeds", _feed_lines(dataflow, shown)))
     parts.append(("against indexing every attribute", _saving_lines(dataflow, streams)))
     head = (
-        f"shared dataflow of {_count(len(dataflow.endings), 'query', 'queries')} over "
+        f"shared dataflow of {_count(len(dataflow.tails), 'query', 'queries')} over "
         f"{_count(len({feed.stream for feed in dataflow.feeds}), 'stream')}: "
         f"{_count(len(dataflow.feeds), 'feed')}, "
         f"{_count(len(dataflow.relations), 'relation')}, {_count(len(dataflow.joins), 'join')}"
@@ -33,7 +33,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
     """The joins of a level, those first that most queries share."""
-    shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.endings)
+    shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.tails)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
         (join for join in dataflow.joins if join.level == level),
@@ -61,7 +61,7 @@ def _feed_lines(dataflow: SharedDataflow, shown: int) -> list[str]:
 def _saving_lines(dataflow: SharedDataflow, streams: Sequence[Stream]) -> list[str]:
     if not streams:
         return []
-    savings = dataflow_savings(dataflow, streams)
+    savings = measure_savings(dataflow, streams)
     lines = [
         f"{each.stream}  sent {each.sent} times, not {each.attributes}; "
         f"{each.values} values, not {each.values_of_everything}; kept {each.kept} times"

@@ -38,7 +38,7 @@ def describe_levels(dataflow: SharedDataflow, aliases: Sequence[str]) -> list[st
 def queries_sharing(dataflow: SharedDataflow) -> Counter[str]:
     """For every join, how many queries need its results."""
     source = {relation.name: relation.source for relation in dataflow.relations}
-    shared: Counter[str] = Counter(ending.join for ending in dataflow.endings)
+    shared: Counter[str] = Counter(tail.join for tail in dataflow.tails)
     for join in sorted(dataflow.joins, key=lambda join: -join.level):
         for below in {source[member] for member in join.members}:
             shared[below] += shared[join.name]

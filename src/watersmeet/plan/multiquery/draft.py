@@ -1,4 +1,4 @@
-"""A ring while it is put together: what each query's tree needs is added to what is there under its name."""
+"""A shared dataflow under construction: each query's tree adds what is not there yet under its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _JoinDraft:
     columns: set[str] = field(default_factory=set)
 
 
-class SharedDraft:
+class DataflowDraft:
     """Feeds, relations and joins by name, growing with every query."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class SharedDraft:
         return name in self._joins or name in self._relations
 
     def add(self, slotted: Slotted, tree: Tree, needed: Needed, streams: tuple[str, ...]) -> None:
-        """A query's tree, whose results must have the needed columns; `streams` are all of the query's."""
+        """Adds a query's tree, whose results must have the needed columns; `streams` are those it reads."""
         spell = slotted.qualified
         join = self._joins.get(tree.name)
         if join is None:
@@ -100,82 +100,87 @@ class SharedDraft:
         slotted: Slotted,
         name: str,
         tree: Tree,
-        place: int,
+        position: int,
         compared: set[Column],
         brought: Needed,
         streams: tuple[str, ...],
     ) -> None:
-        item = slotted.query.inputs[place]
-        route = slotted.spread(place) if tree.cls is None else slotted.keys[tree.cls][place]
-        feed_name = slotted.feed(place, route.name)
+        item = slotted.query.inputs[position]
+        route = slotted.spread(position) if tree.cls is None else slotted.keys[tree.cls][position]
+        feed_name = slotted.feed(position, route.name)
         feed = self._feeds.setdefault(feed_name, _FeedDraft(item.stream.name, route.name))
         feed.keys.setdefault(route.name, route)
         feed.levels.add(tree.level)
         for _, column in brought | compared:
-            key = slotted.compared[place].get(column)
+            key = slotted.compared[position].get(column)
             if key is None:
                 feed.columns.add(column)
             else:
                 feed.keys.setdefault(column, key)
         relation = self._relations.get(name)
         if relation is None:
-            slot = slotted.slots[place]
+            slot = slotted.slots[position]
             relation = _RelationDraft(tree.level, feed_name, item.window, slot, route.name)
             self._relations[name] = relation
         relation.keys.update(column for _, column in compared)
         relation.columns.update(column for _, column in brought)
         relation.streams.update(streams)
 
-    def dataflow(
-        self, levels: int, streams: tuple[str, ...], endings: tuple[QueryTail, ...]
-    ) -> SharedDataflow:
+    def dataflow(self, levels: int, streams: tuple[str, ...], tails: tuple[QueryTail, ...]) -> SharedDataflow:
         """All of it, in an order that depends on names alone."""
         return SharedDataflow(
-            levels,
-            streams,
-            tuple(_feed(name, draft) for name, draft in sorted(self._feeds.items())),
-            tuple(
+            levels=levels,
+            streams=streams,
+            feeds=tuple(_feed(name, draft) for name, draft in sorted(self._feeds.items())),
+            relations=tuple(
                 sorted(
                     (_relation(name, draft, streams) for name, draft in self._relations.items()),
                     key=lambda relation: (relation.level, relation.name),
                 )
             ),
-            tuple(
+            joins=tuple(
                 sorted(
                     (
                         Join(
-                            name,
-                            draft.level,
-                            draft.members,
-                            draft.equalities,
-                            tuple(sorted(draft.columns)),
-                            draft.slots,
+                            name=name,
+                            level=draft.level,
+                            members=draft.members,
+                            equalities=draft.equalities,
+                            columns=tuple(sorted(draft.columns)),
+                            slots=draft.slots,
                         )
                         for name, draft in self._joins.items()
                     ),
                     key=lambda join: (join.level, join.name),
                 )
             ),
-            tuple(sorted(endings, key=lambda ending: ending.number)),
+            tails=tuple(sorted(tails, key=lambda tail: tail.number)),
         )
 
 
 def _feed(name: str, draft: _FeedDraft) -> Feed:
     keys = (draft.keys[draft.route], *(draft.keys[key] for key in sorted(draft.keys) if key != draft.route))
     columns = tuple(sorted(draft.columns - draft.keys.keys()))
-    return Feed(name, draft.stream, draft.route, keys, columns, tuple(sorted(draft.levels)))
+    return Feed(
+        name=name,
+        stream=draft.stream,
+        route=draft.route,
+        keys=keys,
+        columns=columns,
+        levels=tuple(sorted(draft.levels)),
+    )
 
 
 def _relation(name: str, draft: _RelationDraft, streams: tuple[str, ...]) -> Relation:
     keys = (draft.route, *sorted(draft.keys - {draft.route}))
     return Relation(
-        name,
-        draft.level,
-        draft.source,
-        draft.window,
-        draft.slot,
-        draft.route,
-        keys,
-        tuple(sorted(draft.columns - set(keys))),
-        tuple(stream for stream in streams if stream in draft.streams),
+        name=name,
+        level=draft.level,
+        source=draft.source,
+        window=draft.window,
+        slot=draft.slot,
+        route=draft.route,
+        keys=keys,
+        columns=tuple(sorted(draft.columns - set(keys))),
+        streams=tuple(stream for stream in streams if stream in draft.streams),
     )

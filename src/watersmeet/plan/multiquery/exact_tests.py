@@ -1,9 +1,9 @@
 """Conditions that are exact without Spark: a column against a constant, or against another column.
 
-Watersmeet does not re-implement Spark's expressions. But a ring tells thousands of queries apart by
-conditions like `R.A = 5`, so those few comparisons about which there is no doubt are taken out of the text:
-of whole numbers, strings, booleans, dates and timestamps with a literal of the same kind, or with one
-another. No cast is involved, no rounding, no time zone of a session. Everything else stays text, for Spark.
+Watersmeet does not re-implement Spark's expressions. But a shared dataflow tells thousands of queries apart
+by conditions like `R.A = 5`, so the few comparisons that leave no doubt are evaluated here: of whole numbers,
+strings, booleans, dates and timestamps with a literal of the same type, or with one another. They involve no
+cast, no rounding and no session time zone. Everything else stays text, for Spark.
 
     a.v >= 5            Test("s1[..]#0.v", ">=", 5)          a.v > 1.5      stays text
     3 < b.n             Test("s2[..]#0.n", ">", 3)           a.d = '2024'   stays text
@@ -63,7 +63,7 @@ Resolve = Callable[[str, str], Side | None]  # from alias and column as the quer
 
 
 def exact_tests(condition: Expr, resolve: Resolve) -> tuple[Test, ...] | None:
-    """The tests a condition comes to, or None where it is left to Spark."""
+    """The tests that a condition amounts to, or None where it is left to Spark."""
     tree = _parse(condition.sql)
     if tree is None or condition.uses_answer_time:
         return None
@@ -113,10 +113,10 @@ def _compare(op: str, left: exp.Expr, right: exp.Expr, resolve: Resolve) -> Test
 
 
 def _truth(tree: exp.Expr, resolve: Resolve) -> Test | None:
-    """A boolean column that stands for itself, or is denied."""
-    denied = isinstance(tree, exp.Not)
-    side = _side(tree.this.unnest() if denied else tree, resolve)
-    return Test(side[0], "=", not denied) if side is not None and side[1] == "boolean" else None
+    """A boolean column by itself, or negated."""
+    negated = isinstance(tree, exp.Not)
+    side = _side(tree.this.unnest() if negated else tree, resolve)
+    return Test(side[0], "=", not negated) if side is not None and side[1] == "boolean" else None
 
 
 def _side(node: exp.Expr, resolve: Resolve) -> Side | None:
@@ -126,7 +126,7 @@ def _side(node: exp.Expr, resolve: Resolve) -> Side | None:
 
 
 def _constant(node: exp.Expr, family: str, type_: str) -> Constant | None:
-    """A literal of the family's kind, as whole microseconds or days where it is a time."""
+    """A literal of the family's type; times are whole microseconds or days."""
     match family:
         case "integer":
             return _integer(node, _BITS[type_])
@@ -170,7 +170,7 @@ def _integer(node: exp.Expr, bits: int) -> int | None:
 
 
 def _text(node: exp.Expr) -> str | None:
-    """A plain string; one with escapes is Spark's to read, and settings change how."""
+    """A plain string; strings with escapes are left to Spark, whose settings decide what they mean."""
     if not isinstance(node, exp.Literal) or not node.is_string:
         return None
     text = str(node.this)

@@ -1,4 +1,4 @@
-"""The joins that queries of a running ring have, read back from it, so that their state stays theirs."""
+"""The joins that queries of a running dataflow have, read back so that the queries keep their state."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 
 
 class KeptTrees:
-    """The trees of a ring's queries, by number."""
+    """The trees of a dataflow's queries, by number."""
 
     def __init__(self, dataflow: SharedDataflow | None) -> None:
         self._joins = {join.name: join for join in dataflow.joins} if dataflow else {}
         self._relations = {relation.name: relation for relation in dataflow.relations} if dataflow else {}
-        self._ends = {ending.number: ending.join for ending in dataflow.endings} if dataflow else {}
+        self._ends = {tail.number: tail.join for tail in dataflow.tails} if dataflow else {}
 
     def has(self, number: int) -> bool:
         return number in self._ends
 
     def replant(self, number: int, planting: Planting, levels: int) -> Tree | None:
-        """The tree that a query has; None for a new query, or where the ring no longer has the levels."""
+        """The tree that a query has; None for a new query, or where the dataflow has too few levels now."""
         if number not in self._ends:
             return None
         tree = self._read(self._ends[number], planting)

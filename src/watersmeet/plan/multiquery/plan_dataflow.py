@@ -1,20 +1,21 @@
-"""Plans a ring: a tree of joins for every query, chosen so that queries share what they have in common.
+"""Plans a shared dataflow: a tree of joins per query, chosen so that queries share what they have in common.
 
 After RJoin (Idreos, Liarou, Koubarakis, "Continuous Multi-Way Joins over Distributed Hash Tables", EDBT
 2008), where a tuple is indexed once for all queries and a query is rewritten step by step, each step chosen
 by the rate of incoming tuples (RIC), and DHTJoin (Palma et al.), which sends only what some query needs. Here
-the steps are the joins of a dataflow: the same for every tuple, chosen when a query comes, by the rate of
-results and by what other queries have made already.
+the steps are the joins of a dataflow. They are the same for every tuple, and chosen when a query is added, by
+the rate of results and by the joins that other queries have already.
 
-Guarantee: queries are taken in the order of their numbers, so the same queries give the same ring. A query of
-the ring that is `kept` keeps its joins, and so its state; new ones are planned around it. A tree has at most
-as many levels as the ring, or the query is refused with how many it needs.
+Guarantee: queries are planned in the order of their numbers, so the same queries give the same dataflow. A
+query of the `kept` dataflow keeps its joins, and so its state; new queries are planned around it. A tree that
+would need more levels than the dataflow has is refused, with the number it needs.
 
 Where we differ: RJoin chooses the next step for every rewritten query, by what its node has observed; here
 all results of a join go the same way.
 
-Example: three queries that join s1.x = s2.x, two of them with s3 on another attribute and other constants:
-one join of s1 and s2 at level 1, where the first ends, and one with s3 at level 2, where two end.
+Example: three queries join s1.x = s2.x, and two of them join s3 on another attribute, with different
+constants. One join of s1 and s2 at level 1, where the first query ends; one with s3 at level 2, where the
+other two end.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from watersmeet.errors import QueryError
-from watersmeet.plan.multiquery.draft import SharedDraft
+from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.kept import KeptTrees
-from watersmeet.plan.multiquery.rates import SharedRates
+from watersmeet.plan.multiquery.rates import RateModels
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.tails import Registered, end_query
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
@@ -44,14 +45,14 @@ def plan_dataflow(
     statistics: Statistics | None = None,
     kept: SharedDataflow | None = None,
 ) -> SharedDataflow:
-    """The ring of these queries; default statistics where none are known."""
+    """The dataflow of these queries; default statistics where none are known."""
     if len({each.number for each in queries}) < len(queries):
-        raise ValueError("a query's number is its own")
+        raise ValueError("two queries have the same number")
     ordered = _order_streams(streams, kept)
-    rates = SharedRates(statistics or Statistics())
+    rates = RateModels(statistics or Statistics())
     trees = KeptTrees(kept)
-    draft = SharedDraft()
-    endings = []
+    draft = DataflowDraft()
+    tails = []
     for registered in sorted(queries, key=lambda each: (not trees.has(each.number), each.number)):
         _refuse_unfit(registered, ordered)
         slotted = Slotted.of(registered.query)
@@ -59,10 +60,10 @@ def plan_dataflow(
         tree = trees.replant(registered.number, planting, levels)
         if tree is None:
             tree = _plant(registered.name, planting, levels)
-        ending, needed = end_query(registered, slotted, tree.name, ordered)
-        draft.add(slotted, tree, needed, ending.streams)
-        endings.append(ending)
-    return draft.dataflow(levels, ordered, tuple(endings))
+        tail, needed = end_query(registered, slotted, tree.name, ordered)
+        draft.add(slotted, tree, needed, tail.streams)
+        tails.append(tail)
+    return draft.dataflow(levels, ordered, tuple(tails))
 
 
 def _plant(name: str, planting: Planting, levels: int) -> Tree:
@@ -70,37 +71,39 @@ def _plant(name: str, planting: Planting, levels: int) -> Tree:
     if tree is None:
         needed = fewest_levels(planting)
         raise QueryError(
-            f"query {name} needs {needed} levels of joins, and the ring has {levels}: "
-            f"give the ring {needed} levels, or run the query by itself"
+            f"query {name} needs {needed} levels of joins, and the dataflow has {levels}: "
+            f"give the dataflow {needed} levels, or run the query by itself"
         )
     return tree
 
 
 def _order_streams(streams: Sequence[Stream], kept: SharedDataflow | None) -> tuple[str, ...]:
-    """Every stream at a place of its own, which it keeps."""
+    """Every stream at an index of its own, which it keeps."""
     ordered = tuple(dict.fromkeys([*(kept.streams if kept else ()), *(stream.name for stream in streams)]))
     if len(ordered) > MAX_STREAMS:
-        raise QueryError(f"a ring has at most {MAX_STREAMS} streams, not {len(ordered)}: use several rings")
+        raise QueryError(
+            f"a shared dataflow has at most {MAX_STREAMS} streams, not {len(ordered)}: use several"
+        )
     return ordered
 
 
 def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:
-    """Refuse a query that does not run in a ring."""
+    """Refuses a query that cannot share a dataflow."""
     reason = why_unfit(registered.query)
     if reason is not None:
         raise QueryError(
-            f"query {registered.name} does not run in a ring: {reason}. Run it as a query of its own"
+            f"query {registered.name} does not run in a shared dataflow: {reason}. Run it by itself"
         )
     for item in registered.query.inputs:
         if item.stream.name not in streams:
-            raise QueryError(f"query {registered.name}: {item.stream.name} is no stream of the ring")
+            raise QueryError(f"query {registered.name}: {item.stream.name} is no stream of the dataflow")
 
 
 def why_unfit(query: Query) -> str | None:
-    """What of a query a dataflow of joins over lives that are known at once cannot do, or None."""
+    """Why a query cannot be joins of tuples whose lifetimes are known on arrival, or None."""
     for item in query.inputs:
         if item.window.counts_rows:
-            return f"{item.pretty()} counts rows, so when a tuple leaves is known only later"
+            return f"{item.pretty()} counts rows, so the end of a tuple's lifetime is known only later"
     if query.aggregate is not None:
         return "it has aggregates"
     if query.distinct:

@@ -1,6 +1,6 @@
-"""Rates of a ring's joins: the rate model without local filters, which a ring applies last.
+"""Rates of a shared dataflow's joins: the rate model without local filters, which are applied last here.
 
-What is known of a stream or of a pair of attributes is looked up once, however many queries join them.
+What is known about a stream or a pair of attributes is looked up once, however many queries join them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from watersmeet.query import Window
 Names = tuple[tuple[str, str], ...]  # (stream, column)
 
 
-class SharedRates:
+class RateModels:
     """Rate models of many queries under the same statistics."""
 
     def __init__(self, statistics: Statistics) -> None:
@@ -23,13 +23,13 @@ class SharedRates:
         self._attributes: dict[tuple[tuple[int, ...], Names], JoinAttribute] = {}
 
     def model(self, slotted: Slotted) -> RateModel:
-        """The rates of all sets of a query's inputs, as they are before any filter."""
+        """The rates of all sets of a query's inputs, before any filter."""
         inputs = slotted.query.inputs
-        place = {item.alias: n for n, item in enumerate(inputs)}
+        position = {item.alias: n for n, item in enumerate(inputs)}
         sources = [self._source(item.stream.name, item.window) for item in inputs]
         attributes = []
         for cls in slotted.query.graph.classes:
-            members = tuple(place[side.alias] for side in cls.attributes)
+            members = tuple(position[side.alias] for side in cls.attributes)
             names = tuple(
                 (inputs[n].stream.name, attribute_name(side))
                 for n, side in zip(members, cls.attributes, strict=True)

@@ -1,16 +1,16 @@
-"""What a ring sends and keeps of its streams, against indexing everything.
+"""What a shared dataflow sends and keeps of its streams, compared with indexing everything.
 
-RJoin indexes a tuple under every attribute of its stream, whole, whoever may ask for it; DHTJoin noted that
-only the attributes of known queries need be. Counted for one tuple of each stream:
+RJoin indexes a whole tuple under every attribute of its stream, whatever the queries ask for; DHTJoin noted
+that the attributes of known queries suffice. Counted for one tuple of each stream:
 
-    sent    copies: one a feed, against one an attribute
+    sent    copies: one per feed, against one per attribute
     values  in those copies: keys and columns of the feeds, against all attributes in every copy
-    kept    copies in state: one a relation over the stream, against one an attribute
+    kept    copies in state: one per relation over the stream, against one per attribute
 
-The event time goes with every copy either way and is no attribute. A stream that no query reads sends
-nothing.
+The event time goes with every copy in both cases and does not count as an attribute. A stream that no query
+reads sends nothing.
 
-Example: s1(a, b, c) of which queries join by a and answer b: 1 copy of 2 values, against 3 copies of 3.
+Example: s1(a, b, c), where queries join by a and answer b: 1 copy of 2 values, against 3 copies of 3.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 
 @dataclass(frozen=True)
 class StreamSavings:
-    """Of one stream's tuple: copies sent, values in them, copies kept; and its attributes."""
+    """For a tuple of one stream: copies sent, values in them, copies kept; and how many attributes it has."""
 
     stream: str
     attributes: int
@@ -39,8 +39,8 @@ class StreamSavings:
 
 
 @dataclass(frozen=True)
-class SharedSavings:
-    """All streams of a ring; shares weigh them by the tuples each has, alike where nothing is said."""
+class DataflowSavings:
+    """All streams; shares are weighted by the tuples of each, or equally where `tuples` is not given."""
 
     streams: tuple[StreamSavings, ...]
 
@@ -52,10 +52,6 @@ class SharedSavings:
         """Values sent, as a share of those that indexing everything sends."""
         return self._share([(each.values, each.values_of_everything) for each in self.streams], tuples)
 
-    def kept_share(self, tuples: Mapping[str, float] | None = None) -> float:
-        """Copies kept, as a share of those that indexing everything keeps."""
-        return self._share([(each.kept, each.attributes) for each in self.streams], tuples)
-
     def _share(self, counts: Sequence[tuple[int, int]], tuples: Mapping[str, float] | None) -> float:
         weights = [1.0 if tuples is None else tuples.get(each.stream, 0.0) for each in self.streams]
         ours = math.fsum(weight * own for weight, (own, _) in zip(weights, counts, strict=True))
@@ -63,10 +59,10 @@ class SharedSavings:
         return ours / everything if everything else 0.0
 
 
-def dataflow_savings(dataflow: SharedDataflow, streams: Sequence[Stream]) -> SharedSavings:
-    """What a ring spares of each of these streams."""
+def measure_savings(dataflow: SharedDataflow, streams: Sequence[Stream]) -> DataflowSavings:
+    """What a dataflow saves on each of these streams."""
     feed_stream = {feed.name: feed.stream for feed in dataflow.feeds}
-    return SharedSavings(
+    return DataflowSavings(
         tuple(
             StreamSavings(
                 stream.name,

@@ -2,9 +2,9 @@
 
 A slot is one occurrence of a stream under a window, `s1[RANGE 10 SECONDS]#0`. Queries that say the same with
 other aliases, or in another order, give their inputs the same slots, so whatever is named after slots is
-shared between them. Where a stream occurs more than once under one window the occurrences are told apart by
-what they are joined with: colours, refined by the colours of neighbours until nothing changes. What is still
-alike then is numbered in the order of FROM, since it may be swapped.
+shared between them. Where a stream occurs more than once under one window, the occurrences are told apart by
+what they are joined with: colours, refined by the colours of neighbours until nothing changes. Occurrences
+that are still alike then are interchangeable, and numbered in the order of FROM.
 
     s1 AS a, s1 AS b, s2 AS c  where  a.x = b.y, b.z = c.z      b is s1[..]#0 or #1, however it is called
 """
@@ -23,12 +23,12 @@ from watersmeet.query.expression import quote_name, quote_ref
 from watersmeet.query.shared_dataflow import KeyColumn
 from watersmeet.query.window import name_window
 
-SPREAD = "__spread"  # what a stream is routed by that joins nothing and has no event time
+SPREAD = "__spread"  # routes a stream that joins nothing and has no event time
 
 
 @dataclass(frozen=True)
 class Slotted:
-    """A query with its slots; inputs go by their places in FROM, and sets of them are bit masks."""
+    """A query with its slots; inputs are known by their positions in FROM, sets of inputs are bit masks."""
 
     query: Query
     slots: tuple[str, ...]
@@ -52,30 +52,24 @@ class Slotted:
 
     @cached_property
     def compared(self) -> tuple[dict[str, KeyColumn], ...]:
-        """For every input, all of it that is compared, by name."""
+        """For every input, what is compared of it, by name."""
         return tuple(
             {keys[n].name: keys[n] for keys in self.keys if n in keys} for n in range(len(self.slots))
         )
 
-    @property
-    def shape(self) -> tuple[object, ...]:
-        """All that the choice of joins depends on, and nothing of how the query is written."""
-        classes = sorted(sorted((self.slots[n], key.name) for n, key in keys.items()) for keys in self.keys)
-        return (tuple(sorted(self.slots)), tuple(map(tuple, classes)))
+    def qualified(self, position: int, column: str) -> str:
+        return f"{self.slots[position]}.{column}"
 
-    def qualified(self, place: int, column: str) -> str:
-        return f"{self.slots[place]}.{column}"
-
-    def feed(self, place: int, route: str) -> str:
+    def feed(self, position: int, route: str) -> str:
         """The name of the feed of an input by an attribute."""
-        item = self.query.inputs[place]
+        item = self.query.inputs[position]
         if self.has_own_feeds and not self.names_routes:
             return item.alias
         return f"{item.alias if self.has_own_feeds else item.stream.name} by {route}"
 
-    def spread(self, place: int) -> KeyColumn:
-        """What an input that joins nothing is routed by: never NULL, and not the same for all."""
-        stream = self.query.inputs[place].stream
+    def spread(self, position: int) -> KeyColumn:
+        """What routes an input that joins nothing: never NULL, and not the same for all tuples."""
+        stream = self.query.inputs[position].stream
         if stream.event_time is not None:
             column = stream.column(stream.event_time)
             assert column is not None
@@ -86,9 +80,12 @@ class Slotted:
 
 
 def _key_columns(query: Query) -> tuple[dict[int, KeyColumn], ...]:
-    place = {item.alias: n for n, item in enumerate(query.inputs)}
+    position = {item.alias: n for n, item in enumerate(query.inputs)}
     return tuple(
-        {place[side.alias]: key_column(query.inputs[place[side.alias]], side, cls) for side in cls.attributes}
+        {
+            position[side.alias]: key_column(query.inputs[position[side.alias]], side, cls)
+            for side in cls.attributes
+        }
         for cls in query.graph.classes
     )
 
@@ -100,7 +97,7 @@ def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[st
     if len(set(bases)) < len(bases):
         colours = _refine(colours, keys)
         while alike := [n for n, times in _twins(colours).items() if times > 1]:
-            # One of several that nothing tells apart is taken first, and what that tells of the others used.
+            # Of several that nothing tells apart one is put first, which may tell the others apart.
             colours[min(alike, key=lambda n: (colours[n], n))] += " first"
             colours = _refine(colours, keys)
     ordered = sorted(range(len(bases)), key=lambda n: (bases[n], colours[n]))
@@ -152,7 +149,7 @@ def own_column(stream: str, column: str, type_: str) -> KeyColumn:
 
 
 def under_stream_name(expr: Expr, item: Input) -> str:
-    """An expression over one input with the stream's own name in place of the alias, the rest untouched."""
+    """An expression over one input with the stream's name instead of the alias, otherwise untouched."""
     if item.alias == item.stream.name:
         return expr.sql
     tokens = sqlglot.tokenize(expr.sql, read="spark")

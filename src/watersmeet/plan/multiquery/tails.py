@@ -1,4 +1,4 @@
-"""What a query asks of the results of its last join: tests, conditions left to Spark, and its answers."""
+"""What a query asks of the results of its last join: tests, conditions left to Spark, and its SELECT list."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.query import ANSWER_TIME, NEVER, ColumnRef, Expr, Query
 from watersmeet.query.shared_dataflow import QueryTail, Test
 
-Needed = frozenset[tuple[int, str]]  # columns of inputs, by their places
+Needed = frozenset[tuple[int, str]]  # columns of inputs, each input by its position in FROM
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A query of a ring: its name, its number, which is never given again, and when it is there."""
+    """A query of a shared dataflow, with its name, its number (never reused), and its micro-batches."""
 
     name: str
     number: int
@@ -26,7 +26,7 @@ class Registered:
 def end_query(
     registered: Registered, slotted: Slotted, join: str, streams: tuple[str, ...]
 ) -> tuple[QueryTail, Needed]:
-    """The ending of a query at a join, and the columns it needs; `streams` gives their order."""
+    """The tail of a query that ends at a join, and the columns it needs; `streams` gives their order."""
     query = registered.query
     tests, left = _sort_conditions(slotted)
     outputs = _bare_outputs(slotted)
@@ -38,31 +38,33 @@ def end_query(
     elif outputs:
         needed |= {_column(slotted, ref) for output in query.select for ref in output.expr.columns}
     read = {stream.name for stream in query.streams}
-    ending = QueryTail(
-        registered.name,
-        registered.number,
-        join,
-        tuple(stream for stream in streams if stream in read),
-        tuple(zip(query.graph.aliases, slotted.slots, strict=True)),
-        tests,
-        tuple(expr.sql for expr in left),
-        outputs,
-        tuple(sorted(slotted.qualified(*column) for column in payload)),
-        registered.since,
-        registered.until,
+    tail = QueryTail(
+        query=registered.name,
+        number=registered.number,
+        join=join,
+        streams=tuple(stream for stream in streams if stream in read),
+        slots=tuple(zip(query.graph.aliases, slotted.slots, strict=True)),
+        tests=tests,
+        conditions=tuple(expr.sql for expr in left),
+        outputs=outputs,
+        payload=tuple(sorted(slotted.qualified(*column) for column in payload)),
+        since=registered.since,
+        until=registered.until,
     )
-    return ending, frozenset(needed | payload)
+    return tail, frozenset(needed | payload)
 
 
 def _sort_conditions(slotted: Slotted) -> tuple[tuple[Test, ...], tuple[Expr, ...]]:
     """The conditions that are exact tests, in an order that does not depend on the text, and the others."""
-    places = {alias: n for n, alias in enumerate(slotted.query.graph.aliases)}
+    positions = {alias: n for n, alias in enumerate(slotted.query.graph.aliases)}
 
     def resolve(alias: str, column: str) -> Side | None:
-        declared = slotted.query.inputs[places[alias]].stream.column(column) if alias in places else None
+        declared = (
+            slotted.query.inputs[positions[alias]].stream.column(column) if alias in positions else None
+        )
         if declared is None:
             return None
-        return slotted.qualified(places[alias], declared.name), declared.type
+        return slotted.qualified(positions[alias], declared.name), declared.type
 
     tests: set[Test] = set()
     left = []
@@ -100,6 +102,6 @@ def _bare_outputs(slotted: Slotted) -> tuple[tuple[str, str], ...] | None:
 
 
 def _column(slotted: Slotted, ref: ColumnRef) -> tuple[int, str]:
-    place = slotted.query.graph.aliases.index(ref.alias)
-    declared = slotted.query.inputs[place].stream.column(ref.column)
-    return place, declared.name if declared else ref.column
+    position = slotted.query.graph.aliases.index(ref.alias)
+    declared = slotted.query.inputs[position].stream.column(ref.column)
+    return position, declared.name if declared else ref.column

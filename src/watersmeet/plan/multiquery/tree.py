@@ -1,17 +1,17 @@
-"""Trees of joins for one query of a ring, and the search for the one that adds least to what is there.
+"""Trees of joins for one query, and the search for the one that adds least to a shared dataflow.
 
 Guarantee: a tree joins all inputs of a query; the members of a join have a column of the join's attribute
-class and are routed by it; each equality of the query is asked at the first join that has both of its
-columns; no join has more levels below it than allowed. Neighbouring joins on one class are one join of
-several members, as in `dhtjoin`.
+class and are routed by it; each equality of the query is checked at the first join that has both of its
+columns; no tree has more levels than allowed. Neighbouring joins on one class are one join of several
+members, as in `dhtjoin`.
 
-The cost of a tree is the results a second of those joins, and the rows of those relations, that no query had
-before. Among the trees considered the cheapest is taken, of equals the one with fewer levels. Considered are
-all trees where the inputs have few connected sets; where they have more, those made of the cheapest parts,
-up to `EFFORT` joins; and where they have many, one tree grown class by class.
+The cost of a tree counts what no query had before: the results per second of its new joins and the rows of
+its new relations. The cheapest tree considered is taken, and among equals the one with fewer levels. Where
+the inputs have few connected sets, all trees are considered; where they have more, those made of the cheapest
+parts, up to `EFFORT` joins; and where they have many, one tree that is grown class by class.
 
-Example: a.x = b.x, b.y = c.y, where another query joins b and c already: b and c first, at level 1, and their
-results with a at level 2.
+Example: a.x = b.x, b.y = c.y, where another query joins b and c already: b and c are joined first, at level
+1, and their results with a at level 2.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ EFFORT = 6000  # joins made for one query
 MANY_SETS = 300  # connected sets of inputs above which the search is greedy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tree:
-    """A join of a set of inputs (a bit mask); `parts` are places in FROM or trees of a lower level."""
+    """A join of a set of inputs (a bit mask); `parts` are positions in FROM or trees of a lower level."""
 
     mask: int
-    cls: int | None  # None: a single input, passed on
+    cls: int | None  # None: a single input, passed on as it is
     parts: tuple[int | Tree, ...]
     relations: tuple[str, ...]  # the parts as relations of this join's level
     equalities: tuple[tuple[Column, Column], ...]
@@ -48,20 +48,20 @@ class Tree:
         return (self.cost, self.level, self.name)
 
 
-Column = tuple[int, str]  # of an input, by its place
-Asked = tuple[tuple[tuple[Column, Column], ...], tuple[str, ...]]
+Column = tuple[int, str]  # an input by its position in FROM, and a column of it
+Checked = tuple[tuple[tuple[Column, Column], ...], tuple[str, ...]]  # equalities, also as text
 
 
 class Planting:
-    """Makes the trees of one query, each with its names and its cost beside what is there already."""
+    """Makes the trees of one query, with their names and what each adds to the joins that exist already."""
 
     def __init__(self, slotted: Slotted, rates: RateModel, there: Container[str]) -> None:
         self.slotted = slotted
         self.rates = rates
-        self.there = there  # names of joins and relations that cost nothing more
+        self.there = there  # names of joins and relations that exist, and so cost nothing more
         self.everything = (1 << len(slotted.slots)) - 1
         self._columns: dict[tuple[int, int], Column] = {}
-        self._asked: dict[tuple[int, tuple[int, ...]], Asked] = {}
+        self._checked: dict[tuple[int, tuple[int, ...]], Checked] = {}
 
     def route(self, cls: int, mask: int) -> Column:
         """The column of a class by which a set is routed; all that it has of the class are equal by then."""
@@ -73,13 +73,22 @@ class Planting:
             self._columns[cls, mask] = known
         return known
 
-    def single(self, place: int = 0) -> Tree:
+    def single(self, position: int = 0) -> Tree:
         """The join of one input alone, whose tuples it passes on."""
-        mask = 1 << place
-        relation = _relation(1, self.slotted.slots[place], self.slotted.spread(place).name)
+        mask = 1 << position
+        relation = _relation(1, self.slotted.slots[position], self.slotted.spread(position).name)
         name = _join_name(self.slotted, mask, (relation,), ())
         cost = self._kept(relation, mask) + self._made(name, mask)
-        return Tree(mask, None, (place,), (relation,), (), 1, name, cost)
+        return Tree(
+            mask=mask,
+            cls=None,
+            parts=(position,),
+            relations=(relation,),
+            equalities=(),
+            level=1,
+            name=name,
+            cost=cost,
+        )
 
     def join(self, cls: int, parts: Iterable[int | Tree]) -> Tree:
         """The join of these parts under a class that all of them have."""
@@ -88,30 +97,39 @@ class Planting:
         named = sorted((self._relation_of(part, cls, level), part_mask(part), part) for part in given)
         relations = tuple(relation for relation, _, _ in named)
         masks = tuple(mask for _, mask, _ in named)
-        equalities, spelt = self._ask(cls, masks)
+        equalities, spelt = self._check(cls, masks)
         mask = sum(masks)
         name = _join_name(self.slotted, mask, relations, spelt)
         cost = self._made(name, mask)
         for relation, part_set, part in named:
             cost += self._kept(relation, part_set) + (part.cost if isinstance(part, Tree) else 0.0)
-        return Tree(mask, cls, tuple(part for *_, part in named), relations, equalities, level, name, cost)
+        return Tree(
+            mask=mask,
+            cls=cls,
+            parts=tuple(part for *_, part in named),
+            relations=relations,
+            equalities=equalities,
+            level=level,
+            name=name,
+            cost=cost,
+        )
 
     def _relation_of(self, part: int | Tree, cls: int, level: int) -> str:
-        place, column = self.route(cls, part_mask(part))
+        position, column = self.route(cls, part_mask(part))
         if isinstance(part, Tree):
-            return _relation(level, part.name, self.slotted.qualified(place, column))
+            return _relation(level, part.name, self.slotted.qualified(position, column))
         return _relation(level, self.slotted.slots[part], column)
 
-    def _ask(self, cls: int, masks: tuple[int, ...]) -> Asked:
-        """What a join of such parts asks, also as text; the same for whichever trees the parts are."""
-        known = self._asked.get((cls, masks))
+    def _check(self, cls: int, masks: tuple[int, ...]) -> Checked:
+        """What a join of such parts checks, also as text; the same for whichever trees the parts are."""
+        known = self._checked.get((cls, masks))
         if known is None:
             equalities = tuple(self._equalities(cls, masks))
-            known = self._asked[cls, masks] = (equalities, self._spelt(equalities))
+            known = self._checked[cls, masks] = (equalities, self._spelt(equalities))
         return known
 
     def _equalities(self, cls: int, masks: tuple[int, ...]) -> Iterator[tuple[Column, Column]]:
-        """What is asked here, the route's class first: the columns that different parts have of a class."""
+        """What is checked here, the route's class first: the columns that different parts have of a class."""
         others = sorted(
             (c for c in range(len(self.slotted.keys)) if c != cls),
             key=lambda c: self.slotted.qualified(*self.route(c, self.everything)),
@@ -142,7 +160,7 @@ def _relation(level: int, source: str, route: str) -> str:
 
 
 def _join_name(slotted: Slotted, mask: int, relations: tuple[str, ...], equalities: tuple[str, ...]) -> str:
-    """Short, but with all that the results depend on in its digest."""
+    """Short, with a digest of all that the results depend on."""
     streams = sorted(item.stream.name for n, item in enumerate(slotted.query.inputs) if mask >> n & 1)
     digest = hashlib.blake2b("\n".join((*relations, "", *equalities)).encode(), digest_size=8).hexdigest()
     return f"{' '.join(streams)} ~{digest}"
@@ -164,7 +182,7 @@ def cheapest_tree(planting: Planting, levels: int | None) -> Tree | None:
 
 
 def fewest_levels(planting: Planting) -> int:
-    """How many levels the query needs; where the search is greedy, how many the flattest tree found has."""
+    """How many levels the query needs; where the search is greedy, the levels of the flattest tree found."""
     connected = _connected_sets(planting.slotted.class_masks, planting.everything)
     if connected is None:
         return _grow(planting, _by_level).level
@@ -176,7 +194,7 @@ def fewest_levels(planting: Planting) -> int:
 
 
 def _search(planting: Planting, connected: tuple[int, ...], levels: int | None, key: Key) -> list[Tree]:
-    """Dynamic programming over the connected sets, several trees of each, as what is there favours some."""
+    """Dynamic programming over the connected sets; several trees of each, as existing joins favour some."""
     trees: dict[int, list[Tree]] = {1 << n: [] for n in range(len(planting.slotted.slots))}
     effort = EFFORT // len(connected)
     for mask in connected:
@@ -207,7 +225,7 @@ def _options(part: int, trees: dict[int, list[Tree]], cls: int, levels: int | No
 
 
 def _worth_keeping(found: Iterable[Tree], key: Key) -> list[Tree]:
-    """The best, those of few levels among them even where they cost more."""
+    """The best trees, and those of few levels even where they cost more."""
     ordered = sorted(found, key=key)
     flat: dict[int, Tree] = {}
     for tree in ordered:
@@ -220,7 +238,7 @@ def _worth_keeping(found: Iterable[Tree], key: Key) -> list[Tree]:
 def _cuts(mask: int, own: int, known: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The ways to cut a set into parts that can stand alone, all of which have a class (a mask)."""
     if mask & own == mask:
-        return (tuple(_bits(mask)),)  # nothing need be joined before
+        return (tuple(_bits(mask)),)  # nothing needs to be joined before
     able = [part for part in known if not part & ~mask and part & own]
     return tuple(cut for cut in _cut(mask, able) if len(cut) > 1)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.errors import QueryError
-from watersmeet.plan.multiquery.draft import SharedDraft
+from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.plan_dataflow import why_unfit
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
@@ -38,11 +38,11 @@ def plan_pipeline(
 
 
 def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow:
-    """The dataflow of one query that has its answers from some trees; all but the joins is left to Spark."""
+    """The dataflow of one query whose answers come from some trees; all but the joins is left to Spark."""
     query = slotted.query
     streams = tuple(stream.name for stream in query.streams)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]
-    draft, tails = SharedDraft(), []
+    draft, tails = DataflowDraft(), []
     for number, tree in enumerate(trees):
         draft.add(slotted, tree, frozenset(needed), streams)
         tail = QueryTail(

@@ -1,1 +1,1 @@
-"""A ring's folder: its queries, what is asked of it, what it replies. Clients need no Spark to use it."""
+"""The folder of a shared dataflow: its queries, requests and replies. Clients need no Spark to use it."""

@@ -1,7 +1,7 @@
-"""Requests become a change of the ring, or refusals; nothing here is written anywhere.
+"""Requests become a planned change of the shared dataflow, or refusals; nothing is written here.
 
-A change is planned while the ring runs, so the micro-batch it begins with is not known yet: `SOON` stands in
-for it, until `Standing.settled` puts the number there.
+A change is planned while the dataflow runs, so the micro-batch it begins with is not known yet: `SOON` stands
+in for it until `BoundDataflow.settled` fills in the number.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import NEVER, Column, Query
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
-from watersmeet.serve.registry.names import check_name, refuse_unknown
-from watersmeet.serve.registry.record import Registration, RegistryRecord
+from watersmeet.serve.registry.record import Registration, RegistryRecord, refuse_unknown
 from watersmeet.serve.registry.requests import Drop, Request, Submit
 from watersmeet.serve.registry.sink_fit import check_fit, has_own_columns
+from watersmeet.sql.query_names import check_name
 from watersmeet.sql.syntax.declare import check_dead_letters
 
 SOON = NEVER - 1
@@ -27,15 +27,15 @@ AnswerColumns = Callable[[Query, QueryTail], Sequence[Column]]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A ring as it stands: its record, its queries bound, by number, and its plan."""
+class BoundDataflow:
+    """A shared dataflow at one time: its record, its queries by number, and its plan."""
 
     record: RegistryRecord
-    bound: Mapping[int, Query]
+    queries: Mapping[int, Query]
     dataflow: SharedDataflow
 
-    def settled(self, batch: int) -> Standing:
-        """The same with changes that begin at this micro-batch."""
+    def settled(self, batch: int) -> BoundDataflow:
+        """The same, with pending changes beginning at this micro-batch."""
 
         def settle(number: int) -> int:
             return batch if number == SOON else number
@@ -44,93 +44,92 @@ class Standing:
             replace(query, since=settle(query.since), until=settle(query.until))
             for query in self.record.queries
         )
-        endings = tuple(
-            replace(ending, since=settle(ending.since), until=settle(ending.until))
-            for ending in self.dataflow.endings
+        tails = tuple(
+            replace(tail, since=settle(tail.since), until=settle(tail.until)) for tail in self.dataflow.tails
         )
-        dataflow = replace(self.dataflow, endings=endings)
+        dataflow = replace(self.dataflow, tails=tails)
         return replace(
             self, record=replace(self.record, queries=queries, dataflow=dataflow), dataflow=dataflow
         )
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What becomes of requests: the ring as those taken leave it, and why the others are refused."""
+class PlannedChange:
+    """The dataflow after the accepted requests, and why the others are refused."""
 
-    standing: Standing
-    taken: tuple[str, ...] = ()
+    result: BoundDataflow
+    accepted: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Decides on requests."""
+class ChangePlanner:
+    """Decides which requests are accepted, and plans the dataflow they lead to."""
 
     answer_columns: AnswerColumns
     statistics: Statistics | None = None
 
-    def stand(self, record: RegistryRecord) -> Standing:
-        """A ring as its record has it, its queries bound and planned around the joins they have."""
+    def bind(self, record: RegistryRecord) -> BoundDataflow:
+        """The dataflow of a record: its queries bound, and planned around the joins they have already."""
         bound = {query.number: record.bind(query.sql, f"query {query.name}") for query in record.queries}
         return self._plan(record, bound, record.dataflow)
 
-    def judge(self, standing: Standing, requests: Mapping[str, Request]) -> Judgement:
-        """Takes requests in order, each on top of those before it, whole or not at all."""
-        draft = _Draft(self, standing)
-        taken, refused = [], {}
+    def plan(self, current: BoundDataflow, requests: Mapping[str, Request]) -> PlannedChange:
+        """Accepts requests in order, each on top of those before it, as a whole or not at all."""
+        draft = _Draft(self, current)
+        accepted, refused = [], {}
         for request_id, request in requests.items():
             try:
                 draft = draft.after(request)
-                taken.append(request_id)
+                accepted.append(request_id)
             except WatersmeetError as error:
                 refused[request_id] = str(error)
-        if not taken:
-            return Judgement(standing, (), refused)
+        if not accepted:
+            return PlannedChange(current, (), refused)
         try:
-            changed = self._plan(draft.record, draft.bound, standing.dataflow)
-        except WatersmeetError as error:  # each of them could be planned by itself
-            return Judgement(standing, (), refused | dict.fromkeys(taken, str(error)))
-        return Judgement(changed, tuple(taken), refused)
+            changed = self._plan(draft.record, draft.bound, current.dataflow)
+        except WatersmeetError as error:  # although each could be planned by itself
+            return PlannedChange(current, (), refused | dict.fromkeys(accepted, str(error)))
+        return PlannedChange(changed, tuple(accepted), refused)
 
     def _plan(
         self, record: RegistryRecord, bound: Mapping[int, Query], kept: SharedDataflow | None
-    ) -> Standing:
+    ) -> BoundDataflow:
         registered = [_registered(query, bound[query.number]) for query in record.queries]
         dataflow = plan_dataflow(registered, record.pipeline.streams, record.levels, self.statistics, kept)
-        return Standing(replace(record, dataflow=dataflow), bound, dataflow)
+        return BoundDataflow(replace(record, dataflow=dataflow), bound, dataflow)
 
 
 @dataclass(frozen=True)
 class _Draft:
-    """A ring under change: what is asked for is checked query by query, and not yet planned together."""
+    """A dataflow under change: requested queries are checked one by one, not yet planned together."""
 
-    judge: Judge
-    standing: Standing
+    planner: ChangePlanner
+    current: BoundDataflow
     added: Mapping[str, Registration] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
-    own: Mapping[int, Query] = field(default_factory=dict)  # of those added
+    own: Mapping[int, Query] = field(default_factory=dict)  # those added, by number
     columns: Mapping[str, tuple[str, Sequence[Column]]] = field(default_factory=dict)  # by sink
 
     @property
     def record(self) -> RegistryRecord:
-        before = self.standing.record
+        before = self.current.record
         kept = (replace(q, until=SOON) if q.number in self.dropped else q for q in before.queries)
         queries = (*kept, *self.added.values())
         return replace(before, queries=queries, next_number=before.next_number + self._numbers_given)
 
     @property
     def bound(self) -> Mapping[int, Query]:
-        return {**self.standing.bound, **self.own}
+        return {**self.current.queries, **self.own}
 
     @property
     def _numbers_given(self) -> int:
-        return len(self.own)  # those dropped again keep theirs
+        return len(self.own)  # queries that were dropped again keep theirs
 
     @property
     def _names(self) -> dict[str, Registration]:
         """The queries that stay, by name."""
-        staying = self.standing.record.staying.values()
+        staying = self.current.record.staying.values()
         return {q.name: q for q in staying if q.number not in self.dropped} | dict(self.added)
 
     def after(self, request: Request) -> _Draft:
@@ -159,9 +158,9 @@ class _Draft:
                     "difference)"
                 )
             taken.add(name.lower())
-            number = self.standing.record.next_number + len(own)
-            query = self.standing.record.bind(sql, f"query {name}")
-            added[name] = Registration(name, number, sql, query.sink, SOON)
+            number = self.current.record.next_number + len(own)
+            query = self.current.record.bind(sql, f"query {name}")
+            added[name] = Registration(name=name, number=number, sql=sql, sink=query.sink, since=SOON)
             own[number] = query
             self._check(added[name], query, columns)
         return replace(self, added=added, own=own, columns=columns)
@@ -169,10 +168,10 @@ class _Draft:
     def _check(
         self, registration: Registration, query: Query, columns: dict[str, tuple[str, Sequence[Column]]]
     ) -> None:
-        """Refuses a query that the ring or Spark cannot run, or whose answers its sink cannot take."""
-        record = self.standing.record
+        """Refuses a query that the dataflow or Spark cannot run, or whose answers its sink cannot take."""
+        record = self.current.record
         alone = plan_dataflow([_registered(registration, query)], record.pipeline.streams, record.levels)
-        found = self.judge.answer_columns(query, alone.endings[0])
+        found = self.planner.answer_columns(query, alone.tails[0])
         sink = record.pipeline.sink(query.sink) if query.sink else None
         if sink is None:
             return
@@ -183,13 +182,13 @@ class _Draft:
             columns.setdefault(sink.name, (registration.name, found))
 
     def _beside(self, sink: str) -> tuple[str, Sequence[Column]] | None:
-        """A query that fills the sink by now, and its columns."""
-        standing = self.standing
-        for registration in standing.record.queries:
+        """A query that fills the sink already, and its columns."""
+        current = self.current
+        for registration in current.record.queries:
             if registration.sink == sink and registration.number not in self.dropped:
-                ending = next(e for e in standing.dataflow.endings if e.number == registration.number)
-                query = standing.bound[registration.number]
-                return registration.name, self.judge.answer_columns(query, ending)
+                tail = next(e for e in current.dataflow.tails if e.number == registration.number)
+                query = current.queries[registration.number]
+                return registration.name, self.planner.answer_columns(query, tail)
         return None
 
 

@@ -1,12 +1,12 @@
-"""The folder of a ring, which its server and its clients share.
+"""The folder of a shared dataflow, which its server and its clients share.
 
-DIR/ring.json         the ring: its streams, its queries, what was handled; written by the server alone
-DIR/requests/ID.json  what clients ask for, each written whole
-DIR/replies/ID.json   what the server says to it
-DIR/status.json       what the server last told of itself
-DIR/tails/            answers for who looks on
-DIR/lock              held by the server while it lives
-DIR/spark             Spark's checkpoint, unless it was put elsewhere
+DIR/dataflow.json     the record: streams, queries, requests handled; written by the server alone
+DIR/requests/ID.json  what clients request, each file written whole
+DIR/replies/ID.json   what the server replies
+DIR/status.json       what the server last said about itself
+DIR/tails/            answers for `watersmeet tail`
+DIR/lock              held by the server while it runs
+DIR/spark             Spark's checkpoint, unless it is kept elsewhere
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.spark.storage.folder import write_whole
 
 LOCK = "lock"
-_LOCK_PATIENCE_S = 1.0  # a client that looks whether the lock is held holds it for a moment itself
+_LOCK_PATIENCE_S = 1.0  # a client that checks whether the lock is held holds it for a moment itself
 
 
 @dataclass(frozen=True)
 class RegistryFolder:
-    """Reads and writes the files of a ring by name."""
+    """Reads and writes files of the folder by name."""
 
     path: Path
 
@@ -50,12 +50,12 @@ class RegistryFolder:
             raise ConfigurationError(f"{path} cannot be written: {_said(error)}") from None
 
     def remove(self, name: str) -> None:
-        """Takes a file away, if it is there."""
+        """Removes a file, if it is there."""
         with suppress(OSError):
             (self.path / name).unlink()
 
     def names(self, folder: str, suffix: str) -> list[str]:
-        """The files of a folder inside with this ending, in order, without it; drafts are passed over."""
+        """The files of a subfolder that end in this suffix, in order, without it; drafts are skipped."""
         found = (self.path / folder).glob(f"[!.]*{suffix}")
         return sorted(path.name.removesuffix(suffix) for path in found)
 
@@ -68,21 +68,21 @@ class RegistryFolder:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """While open, no other process serves the ring; the system lets go of it if this one is killed."""
+        """While open, no other process serves the folder; if this one is killed the system unlocks it."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / LOCK).open("a") as file:
             deadline = time.monotonic() + _LOCK_PATIENCE_S
             while not _lock(file.fileno()):
                 if time.monotonic() > deadline:
                     raise ConfigurationError(
-                        f"{self.path} is served already: one server at a time. Stop that one first, or "
+                        f"{self.path} is served already: only one server at a time. Stop that one first, or "
                         "serve another folder"
                     )
                 time.sleep(0.05)
             yield
 
     def is_served(self) -> bool:
-        """Whether a server lives."""
+        """Whether a server runs."""
         try:
             with (self.path / LOCK).open() as file:
                 return not _lock(file.fileno())
@@ -99,4 +99,4 @@ def _lock(descriptor: int) -> bool:
 
 
 def _said(error: OSError | UnicodeDecodeError) -> str:
-    return str(error.strerror or error) if isinstance(error, OSError) else "it is not a text in UTF-8"
+    return str(error.strerror or error) if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -1,4 +1,4 @@
-"""The queries of a ring as a table: since when, into which sink, what they share."""
+"""The queries of a shared dataflow as a table: since when, into which sink, what they share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from watersmeet.serve.registry.status import read_status
 _HEAD = ("name", "since batch", "sink", "joins", "shared")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One query. Of its `joins`, so many are `shared` with others."""
+    """One query: how many `joins` it has, and how many of them it shares with others."""
 
     name: str
     since: int
@@ -28,21 +28,22 @@ class Listed:
     sql: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A ring and its queries."""
+    """A shared dataflow and its queries."""
 
     dataflow: str
     folder: Path
     is_served: bool
-    batch: int | None  # the last that the server told of
+    batch: int | None  # the last one the server reported
     waiting: int  # requests
     failure: str | None
     queries: tuple[Listed, ...]
 
     def pretty(self) -> str:
         state = "served" if self.is_served else "not served now"
-        facts = [f"ring {self.dataflow}", state, *([f"batch {self.batch}"] if self.batch is not None else [])]
+        facts = [f"shared dataflow {self.dataflow}", state]
+        facts += [f"batch {self.batch}"] if self.batch is not None else []
         facts += [f"{self.waiting} requests wait"] if self.waiting else []
         lines = [", ".join(facts)]
         if self.failure and not self.is_served:
@@ -50,9 +51,9 @@ class Listing:
         if not self.queries:
             return "\n".join([*lines, "no query"])
         rows = [_HEAD, *(_cells(query) for query in self.queries)]
-        widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
         for row in rows:
-            cells = (_pad(cell, place, widths[place]) for place, cell in enumerate(row))
+            cells = (_pad(cell, column, widths[column]) for column, cell in enumerate(row))
             lines.append("  ".join(cells).rstrip())
         return "\n".join(lines)
 
@@ -61,7 +62,7 @@ class Listing:
 
 
 def list_queries(folder: RegistryFolder) -> Listing:
-    """What a ring's folder says of its queries, whether it is served or not."""
+    """What a folder says about the queries of its dataflow, whether it is served or not."""
     is_served = folder.is_served()
     record = require_record(folder)
     status = read_status(folder)
@@ -70,24 +71,24 @@ def list_queries(folder: RegistryFolder) -> Listing:
     users = Counter(join for own in joins.values() for join in own)
     listed = tuple(
         Listed(
-            query.name,
-            query.since,
-            query.sink,
-            len(joins.get(query.number, ())),
-            sum(users[join] > 1 for join in joins.get(query.number, ())),
-            query.sql,
+            name=query.name,
+            since=query.since,
+            sink=query.sink,
+            joins=len(joins.get(query.number, ())),
+            shared=sum(users[join] > 1 for join in joins.get(query.number, ())),
+            sql=query.sql,
         )
         for query in staying
     )
     progress = status.progress if status else None
     return Listing(
-        record.id,
-        folder.path,
-        is_served,
-        progress["batch_id"] if progress else None,
-        len(folder.names("requests", ".json")),
-        status.failure if status else None,
-        listed,
+        dataflow=record.id,
+        folder=folder.path,
+        is_served=is_served,
+        batch=progress["batch_id"] if progress else None,
+        waiting=len(folder.names("requests", ".json")),
+        failure=status.failure if status else None,
+        queries=listed,
     )
 
 
@@ -105,12 +106,12 @@ def _joins_by_query(dataflow: SharedDataflow, numbers: Iterable[int]) -> dict[in
         return needed[join]
 
     wanted = set(numbers)
-    return {ending.number: below(ending.join) for ending in dataflow.endings if ending.number in wanted}
+    return {tail.number: below(tail.join) for tail in dataflow.tails if tail.number in wanted}
 
 
 def _cells(query: Listed) -> tuple[str, ...]:
     return (query.name, str(query.since), query.sink or "console", str(query.joins), str(query.shared))
 
 
-def _pad(cell: str, place: int, width: int) -> str:
-    return cell.ljust(width) if _HEAD[place] in ("name", "sink") else cell.rjust(width)
+def _pad(cell: str, column: int, width: int) -> str:
+    return cell.ljust(width) if _HEAD[column] in ("name", "sink") else cell.rjust(width)

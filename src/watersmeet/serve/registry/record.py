@@ -1,16 +1,17 @@
-"""`ring.json`: all that a ring is, in one file that is written whole.
+"""`dataflow.json`: all there is to know about a shared dataflow, in one file that is always written whole.
 
-The requests that were handled are in it beside the queries they brought: whoever reads the file after a crash
-sees a change and that it was made, or neither.
+Beside the queries it holds the requests that brought them. Whoever reads the file after a crash sees a change
+together with the fact that it was made, or neither.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
+
+import msgspec
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.state_format import STATE_FORMAT, describe_other_format
@@ -18,19 +19,21 @@ from watersmeet.query import NEVER, Column, Pipeline, Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.requests import Reply
 from watersmeet.sql import Statements, StreamDeclaration, bind_select, parse_statements
-from watersmeet.sql.syntax.refuse import Source
+from watersmeet.sql.syntax.refuse import Source, nearest
 
-RECORD = "ring.json"
-FORMAT = 1  # raised when a file written by an older version can no longer be read
+RECORD = "dataflow.json"
+OLD_RECORD = "ring.json"  # of versions whose state cannot be read any more
+FORMAT = 2  # raised when a file written by an older version can no longer be read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Registration:
-    """A query of a ring. It sees tuples of the micro-batches from `since` to before `until`."""
+    """A query of a shared dataflow. It sees the tuples of the micro-batches [since, until)."""
 
     name: str
-    number: int  # never given again
+    number: int  # never reused
     sql: str  # one statement: SELECT, or INSERT INTO ... SELECT
     sink: str | None
     since: int
@@ -42,12 +45,12 @@ class Registration:
         return self.until == NEVER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RegistryRecord:
-    """What `ring.json` says."""
+    """What `dataflow.json` says."""
 
     id: str
-    file: str  # the pipeline file it was made from; relative paths start at its folder
+    file: str  # the pipeline file it was created from; relative paths start at its folder
     declarations: str  # the CREATE statements of that file
     levels: int
     partitions: int
@@ -55,7 +58,7 @@ class RegistryRecord:
     columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)  # of streams that declare none
     next_number: int = 1
     queries: tuple[Registration, ...] = ()
-    handled: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # replies, by request
+    handled: Mapping[str, Reply] = field(default_factory=dict)  # by request
     dataflow: SharedDataflow | None = None
 
     @property
@@ -69,9 +72,9 @@ class RegistryRecord:
         declared = self.statements
         return Pipeline(tuple(self._complete(each) for each in declared.declarations), declared.sinks)
 
-    @cached_property
+    @property
     def statements(self) -> Statements:
-        return parse_statements(self.declarations, self.file)
+        return _parse_declarations(self.declarations, self.file)
 
     def _complete(self, declaration: StreamDeclaration) -> Stream:
         if declaration.stream.columns:
@@ -79,28 +82,35 @@ class RegistryRecord:
         return declaration.complete(self.columns[declaration.stream.name.lower()])
 
     def bind(self, sql: str, name: str) -> Query:
-        """The query that a statement means over the streams of the ring."""
+        """The query that a statement means over the declared streams."""
         return bind_statement(Source(sql, name), self.pipeline)
 
-    def without_over(self, committed: int) -> RegistryRecord:
-        """The record without queries that have seen all they will, in batches that will not be done again."""
+    def without_ended(self, committed: int) -> RegistryRecord:
+        """The record without queries whose last batch is committed, so that it is never repeated."""
         return replace(self, queries=tuple(query for query in self.queries if query.until > committed + 1))
 
     def to_json(self) -> str:
-        columns = {
-            name: [[column.name, column.type] for column in found] for name, found in self.columns.items()
-        }
-        fields = {name: getattr(self, name) for name in _PLAIN}
-        queries = [asdict(query) for query in self.queries]
+        stored = {name: getattr(self, name) for name in (*_PLAIN, *_TYPED)}
         dataflow = None if self.dataflow is None else dataflow_to_json(self.dataflow)
         formats = {"format": FORMAT, "state_format": STATE_FORMAT}
-        document = {**formats, **fields, "columns": columns, "queries": queries, "ring": dataflow}
-        return json.dumps(
-            {**document, "handled": {name: dict(reply) for name, reply in self.handled.items()}}
-        )
+        return msgspec.json.encode({**formats, **stored, "dataflow": dataflow}).decode()
 
 
-_PLAIN = ("id", "file", "declarations", "levels", "partitions", "checkpoint", "next_number")
+_PLAIN = {
+    "id": str, "file": str, "declarations": str, "levels": int, "partitions": int, "checkpoint": str,
+    "next_number": int,
+}  # fmt: skip
+_TYPED: dict[str, Any] = {
+    "columns": dict[str, tuple[Column, ...]],
+    "queries": tuple[Registration, ...],
+    "handled": dict[str, Reply],
+}
+
+
+@lru_cache(maxsize=8)
+def _parse_declarations(text: str, file: str) -> Statements:
+    # Records change with every request, what they declare never does.
+    return parse_statements(text, file)
 
 
 def bind_statement(source: Source, pipeline: Pipeline) -> Query:
@@ -108,54 +118,63 @@ def bind_statement(source: Source, pipeline: Pipeline) -> Query:
     statements = parse_statements(source.text, source.file)
     if len(statements.selects) != 1 or statements.declarations or statements.sinks:
         raise ConfigurationError(
-            f"{source.file or 'query'}: write one SELECT, or INSERT INTO a sink of the ring; its streams and "
-            "sinks are declared when it is made"
+            f"{source.file or 'query'}: write one SELECT, or INSERT INTO a declared sink; streams and sinks "
+            "are declared when the dataflow is created"
         )
     catalog = {stream.name: stream for stream in pipeline.streams}
     return bind_select(statements.selects[0], catalog, pipeline.sinks)
 
 
 def read_record(folder: RegistryFolder) -> RegistryRecord | None:
-    """The ring of a folder; None if it has none."""
+    """The record of a folder; None if it has none."""
     text = folder.read(RECORD)
     if text is None:
+        if folder.read(OLD_RECORD) is not None:
+            raise ConfigurationError(describe_other_format("ring format 1"))
         return None
     try:
-        return _parse(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return _parse(msgspec.json.decode(text))
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
-            f"{folder.path / RECORD} is damaged, or of another version. Put it back from a copy, or serve "
+            f"{folder.path / RECORD} is damaged, or of another version. Restore it from a backup, or serve "
             "another folder"
         ) from None
 
 
 def require_record(folder: RegistryFolder) -> RegistryRecord:
-    """The ring of a folder; refuses a folder without one."""
+    """The record of a folder; refuses a folder without one."""
     record = read_record(folder)
     if record is None:
         raise ConfigurationError(
-            f"there is no ring in {folder.path}: make one with watersmeet serve {folder.path} "
+            f"there is no shared dataflow in {folder.path}: create one with watersmeet serve {folder.path} "
             "--streams PIPELINE.sql"
         )
     return record
 
 
 def write_record(folder: RegistryFolder, record: RegistryRecord) -> None:
-    """Puts a ring in place of the one before."""
+    """Replaces the record of a folder."""
     folder.write(RECORD, record.to_json())
+
+
+def refuse_unknown(name: str, known: Iterable[str]) -> ConfigurationError:
+    """The error for a name that no query has."""
+    names = sorted(known)
+    if not names:
+        return ConfigurationError(f"there is no query {name}: there are no queries at all")
+    close = nearest(name, names)
+    few = f"there are {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}"
+    return ConfigurationError(f"there is no query {name}: {f'did you mean {close}?' if close else few}")
 
 
 def _parse(fields: dict[str, Any]) -> RegistryRecord:
     if fields["format"] != FORMAT:
         raise ValueError("another format")
+    types = {**_PLAIN, **_TYPED}
     record = RegistryRecord(
-        **{name: fields[name] for name in _PLAIN},
-        columns={name: tuple(Column(*pair) for pair in found) for name, found in fields["columns"].items()},
-        queries=tuple(Registration(**query) for query in fields["queries"]),
-        handled=fields["handled"],
-        dataflow=None if fields["ring"] is None else dataflow_from_json(fields["ring"]),
+        **{name: msgspec.convert(fields[name], type_) for name, type_ in types.items()},
+        dataflow=None if fields["dataflow"] is None else dataflow_from_json(fields["dataflow"]),
     )
-    if fields.get("state_format") != STATE_FORMAT:
-        written = f"state format {fields['state_format']}" if "state_format" in fields else "ring format 1"
-        raise ConfigurationError(describe_other_format(written))
+    if fields["state_format"] != STATE_FORMAT:
+        raise ConfigurationError(describe_other_format(f"state format {fields['state_format']}"))
     return record

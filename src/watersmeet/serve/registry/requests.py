@@ -1,17 +1,16 @@
-"""What clients ask of a ring, and what its server replies: files, so that both may come and go.
+"""What clients request of a server, and what it replies: files, so that both may come and go.
 
-A request stays until it has its reply, and a reply is written before its request goes: whenever either side
-is killed, what is left says what is still to be done.
+A request stays until it has its reply, and the reply is written before the request is removed. Whenever
+either side is killed, the files that are left say what is still to be done.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.serve.registry.folder import RegistryFolder
@@ -19,61 +18,49 @@ from watersmeet.serve.registry.folder import RegistryFolder
 REQUESTS = "requests"
 REPLIES = "replies"
 POLL_S = 0.1
-UNREAD_S = 3600  # a reply that nobody has read by then is thrown away
+UNREAD_S = 3600  # a reply that nobody has read by then is removed
 
 
-@dataclass(frozen=True)
-class Submit:
+class Submit(msgspec.Struct, frozen=True, tag_field="do", tag="submit"):
     """Add these queries, (name, SQL), all of them or none."""
 
     queries: tuple[tuple[str, str], ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return {"do": "submit", "queries": [{"name": name, "sql": sql} for name, sql in self.queries]}
 
-
-@dataclass(frozen=True)
-class Drop:
-    """Take these queries away, all of them or none."""
+class Drop(msgspec.Struct, frozen=True, tag_field="do", tag="drop"):
+    """Remove these queries, all of them or none."""
 
     names: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"do": "drop", "names": list(self.names)}
 
 
 Request = Submit | Drop
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What became of a request: from which batch on the change is in force, or why it was refused."""
+class Reply(msgspec.Struct, frozen=True):
+    """What became of a request: the batch from which the change is in force, or why it was refused."""
 
     batch: int | None = None
     refusal: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"batch": self.batch, "refusal": self.refusal}
-
 
 def send(folder: RegistryFolder, request: Request) -> str:
-    """Leaves a request for the server, this one or the next; its id."""
+    """Leaves a request for the server, this one or the next; returns its id."""
     # Ids are in the order of time, as one request may build on another.
     request_id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-    folder.write(f"{REQUESTS}/{request_id}.json", json.dumps(request.to_json()))
+    folder.write(_request_file(request_id), msgspec.json.encode(request).decode())
     return request_id
 
 
 def await_reply(folder: RegistryFolder, request_id: str) -> Reply:
-    """The reply to a request, when it comes; refuses to wait where no server lives."""
+    """The reply to a request, when it comes; refuses to wait where no server runs."""
     while True:
         served = folder.is_served()
-        text = folder.read(f"{REPLIES}/{request_id}.json")
+        text = folder.read(_reply_file(request_id))
         if text is not None:
             # In this order: a request without a reply would be handled again.
-            folder.remove(f"{REQUESTS}/{request_id}.json")
-            folder.remove(f"{REPLIES}/{request_id}.json")
-            return Reply(**json.loads(text))
+            folder.remove(_request_file(request_id))
+            folder.remove(_reply_file(request_id))
+            return msgspec.json.decode(text, type=Reply)
         if not served:
             raise ConfigurationError(
                 f"no server runs on {folder.path}. The request waits there, and the next "
@@ -89,43 +76,40 @@ class Mailbox:
     folder: RegistryFolder
 
     def pending(self) -> list[str]:
-        """The ids of requests without a reply, in order; those that have one are taken away."""
+        """The ids of requests without a reply, in order; requests that have one are removed."""
         waiting = []
         for request_id in self.folder.names(REQUESTS, ".json"):
-            if (self.folder.path / REPLIES / f"{request_id}.json").exists():
-                self.folder.remove(f"{REQUESTS}/{request_id}.json")
+            if (self.folder.path / _reply_file(request_id)).exists():
+                self.folder.remove(_request_file(request_id))
             else:
                 waiting.append(request_id)
         return waiting
 
     def open(self, request_id: str) -> Request | None:
-        """A request; None where it is gone; refuses what cannot be understood."""
-        text = self.folder.read(f"{REQUESTS}/{request_id}.json")
+        """A request; None where it is gone; refuses one that cannot be understood."""
+        text = self.folder.read(_request_file(request_id))
         if text is None:
             return None
         try:
-            return _parse(json.loads(text))
-        except (ValueError, KeyError, TypeError):
+            return msgspec.json.decode(text, type=Submit | Drop)
+        except msgspec.DecodeError:
             raise ConfigurationError("the request cannot be read: send it again") from None
 
-    def reply(self, request_id: str, reply: Reply | Mapping[str, Any]) -> None:
-        """Says what became of a request, and takes it away."""
-        fields = reply.to_json() if isinstance(reply, Reply) else dict(reply)
-        self.folder.write(f"{REPLIES}/{request_id}.json", json.dumps(fields))
-        self.folder.remove(f"{REQUESTS}/{request_id}.json")
+    def reply(self, request_id: str, reply: Reply) -> None:
+        """Says what became of a request, and removes it."""
+        self.folder.write(_reply_file(request_id), msgspec.json.encode(reply).decode())
+        self.folder.remove(_request_file(request_id))
 
     def sweep(self) -> None:
-        """Throws away replies that nobody reads."""
+        """Removes replies that nobody reads."""
         for request_id in self.folder.names(REPLIES, ".json"):
-            name = f"{REPLIES}/{request_id}.json"
-            if (self.folder.age_s(name) or 0) > UNREAD_S:
-                self.folder.remove(name)
+            if (self.folder.age_s(_reply_file(request_id)) or 0) > UNREAD_S:
+                self.folder.remove(_reply_file(request_id))
 
 
-def _parse(fields: Mapping[str, Any]) -> Request:
-    if fields["do"] == "submit":
-        queries: Sequence[Mapping[str, str]] = fields["queries"]
-        return Submit(tuple((str(query["name"]), str(query["sql"])) for query in queries))
-    if fields["do"] == "drop":
-        return Drop(tuple(str(name) for name in fields["names"]))
-    raise ValueError(fields["do"])
+def _request_file(request_id: str) -> str:
+    return f"{REQUESTS}/{request_id}.json"
+
+
+def _reply_file(request_id: str) -> str:
+    return f"{REPLIES}/{request_id}.json"

@@ -1,7 +1,7 @@
-"""Whether a query's answers fit the sink they go to, told before the ring is changed.
+"""Whether a query's answers fit the sink they go to, decided before the dataflow is changed.
 
-A sink is filled by all queries that name it: as rows of the query's name and its columns, which must then be
-alike, or, declared with answers = 'json', as texts that may differ.
+All queries that name a sink fill it together: with rows of the query's name and its columns, which must then
+be the same for all, or, where the sink is declared with answers = 'json', with texts that may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from watersmeet.spark.sinks.postgres import FORMAT as POSTGRES
 
 
 def bare_columns(query: Query) -> tuple[Column, ...] | None:
-    """The columns of answers that are columns of streams or answer_time; None where there are others."""
+    """The columns of answers, where all are columns of streams or answer_time; None where others occur."""
     found = []
     for output in query.select:
         if output.expr.is_column:
@@ -31,14 +31,14 @@ def bare_columns(query: Query) -> tuple[Column, ...] | None:
 
 
 def has_own_columns(sink: Sink | None) -> bool:
-    """Whether a sink takes answers as columns, and so from queries whose columns are alike."""
+    """Whether a sink takes answers as columns, and so only from queries that have the same columns."""
     return sink is not None and not takes_json(sink)
 
 
 def check_fit(
     name: str, columns: Sequence[Column], sink: Sink, beside: tuple[str, Sequence[Column]] | None
 ) -> None:
-    """Refuses answers that a sink cannot take, or not `beside` those of another query."""
+    """Refuses answers that a sink cannot take, by itself or `beside` those of another query."""
     check_sink(sink)
     what = f"query {name} into sink {sink.name}"
     names = [column.name for column in columns]

@@ -1,13 +1,13 @@
-"""What a server tells of itself beside its replies: that it lives, how far it is, why it failed."""
+"""What a server says about itself beside its replies: that it runs, how far it has come, why it failed."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from watersmeet.serve.registry.folder import RegistryFolder
 
@@ -16,37 +16,37 @@ STATUS = "status.json"
 
 @dataclass(frozen=True)
 class Status:
-    """`status.json`. `failure` is what made the last run end, if it failed."""
+    """`status.json`. `failure` is why the last run ended, if it failed."""
 
     pid: int = field(default_factory=os.getpid)
-    jvm: int | None = None  # the process of Spark, which outlives a killed server for a moment
+    jvm: int | None = None  # Spark's process, which outlives a killed server for a moment
     heartbeat: float = field(default_factory=time.time)
-    progress: Mapping[str, Any] | None = None
+    progress: dict[str, Any] | None = None
     failure: str | None = None
 
     def write(self, folder: RegistryFolder) -> None:
-        folder.write(STATUS, json.dumps(asdict(replace(self, heartbeat=time.time()))))
+        folder.write(STATUS, msgspec.json.encode(replace(self, heartbeat=time.time())).decode())
 
 
 def read_status(folder: RegistryFolder) -> Status | None:
-    """What the server last told, or None: nothing depends on it, so what cannot be read is not there."""
+    """The last status; None if there is none or it cannot be read, since nothing depends on it."""
     try:
-        return Status(**json.loads(folder.read(STATUS) or ""))
-    except (ValueError, TypeError):
+        return msgspec.json.decode(folder.read(STATUS) or "", type=Status)
+    except msgspec.DecodeError:
         return None
 
 
 def await_end_of_last(folder: RegistryFolder, patience_s: float = 15.0) -> None:
-    """Waits for the Spark of a server that was killed to end: it must not meet the next one."""
+    """Waits for the Spark process of a killed server to end: it must not run beside the next one."""
     status = read_status(folder)
     deadline = time.monotonic() + patience_s
-    while status and status.jvm and _lives(status.jvm) and time.monotonic() < deadline:
+    while status and status.jvm and _is_running(status.jvm) and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except OSError:  # gone, or another user's: the number was given again
+    except OSError:  # gone, or another user's: the number was reused
         return False
     return True

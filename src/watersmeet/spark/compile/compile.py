@@ -32,7 +32,7 @@ from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler
+from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.stages.distinct import LEFT_OUT
 
@@ -83,7 +83,7 @@ class Compiler:
     def _joined(self, tasks: QueryTasks) -> DataFrame:
         """Complete combinations: a struct per input, t, and what DISTINCT and aggregates need beside."""
         if not isinstance(tasks.join, JoinTasks):
-            blobs = SharedCompiler(tasks.join, self.sources, self.files, self.control).answers()
+            blobs = DataflowCompiler(tasks.join, self.sources, self.files, self.control).answers()
             return blobs.select(CHUNK).mapInArrow(tasks.unpack, tasks.schema)
         rows = Inputs(tasks.join, self.sources, self.files, self.control).wire()
         for stage in tasks.join.stages:

@@ -12,6 +12,7 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import JoinTasks, PackNamedFiles, PackRows, SendFileNames
 from watersmeet.spark.exchange.collect import NOW_SQL
 from watersmeet.spark.exchange.file_input import PATH, number_files
+from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
 
 
@@ -62,5 +63,5 @@ class Inputs:
 
     def _for_all_buckets(self, frame: DataFrame, kind: type[Message], **known: str) -> DataFrame:
         """A message of these expressions for every bucket and row; all in Spark, no Python."""
-        bucket = f"explode(array({', '.join(map(str, self.tasks.labels))}))"
+        bucket = every_bucket_sql(self.tasks.labels)
         return frame.selectExpr(*MESSAGES.to_sql(kind, bucket=bucket, **known))

@@ -21,7 +21,7 @@ from watersmeet.spark.exchange.hot_keys import HotKeySettings
 from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
-from watersmeet.spark.multiquery.ship import SharedShip, ship_inline
+from watersmeet.spark.multiquery.ship import ShippedDataflow, ship_inline
 from watersmeet.spark.stages.answers import AnswerRows
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
@@ -37,7 +37,7 @@ class TaskOptions:
     direct: frozenset[str] = frozenset()  # streams whose files are read without Spark's reader
     limit: StateLimit | None = None  # of the whole query
     hot: HotKeySettings | None = None  # None: no value is spread
-    ship: Callable[[SharedDataflow], SharedShip] = ship_inline  # how a pipeline reaches the workers
+    ship: Callable[[SharedDataflow], ShippedDataflow] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
     tuning: Tuning = DEFAULT
 

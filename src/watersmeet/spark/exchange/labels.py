@@ -12,6 +12,7 @@ The hash is MurmurHash3 x86_32 (Appleby, public domain) of one 4-byte block, as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -51,3 +52,8 @@ def bucket_labels(count: int) -> tuple[int, ...]:
         labels[partitions[empty]] = candidates[first[empty]]
         start += step
     return tuple(labels.tolist())
+
+
+def every_bucket_sql(labels: Sequence[int]) -> str:
+    """SQL that makes a row of each row for every bucket."""
+    return f"explode(array({', '.join(map(str, labels))}))"

@@ -193,5 +193,5 @@ def _resumed(fresh: Routing, record: Record) -> Routing:
 
 def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
-    endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
-    return replace(kept, endings=tuple(endings))
+    tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
+    return replace(kept, tails=tuple(tails))

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Pipeline, Sink, Stream
-from watersmeet.spark.jobs.job import RunOptions, stop_query
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.poll import raise_failure, stop_query
 from watersmeet.spark.session.connectors import refusals_named
-from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID
 from watersmeet.spark.sinks.write_stream import write_stream
@@ -74,9 +74,7 @@ class DeadLetters:
 
     def poll(self) -> None:
         """Raises the failure of the query, if it has failed, in plain words."""
-        assert self._query is not None
-        if (failure := self._query.exception()) is not None:
-            raise explain_failure(failure)
+        raise_failure(self._query)
 
     def is_running(self) -> bool:
         return self._query is not None and self._query.isActive

@@ -6,13 +6,10 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import Shed, StateLimit
@@ -21,9 +18,9 @@ from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
+from watersmeet.spark.jobs.poll import PolledQuery, stop_query
+from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.read_sources import Sources
 
@@ -50,7 +47,7 @@ class RunOptions:
 
 
 @dataclass(kw_only=True)
-class Job:
+class Job(PolledQuery):
     """A running query; with `flush` a second, short run lets out the answers that wait for the watermark."""
 
     spark: SparkSession
@@ -61,14 +58,10 @@ class Job:
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
-    progress: Progress | None = None
     read_smaller: ReadSmaller | None = None
     _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
-    _query: StreamingQuery | None = None
-    _reports: BatchReports = field(default_factory=BatchReports)
-    _unreported: list[Progress] = field(default_factory=list)
     _ending: bool = False
 
     def start(self) -> None:
@@ -94,19 +87,9 @@ class Job:
             base=self.base,
         )
 
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        """Spark's own reports of the latest batches of the present run."""
-        assert self._query is not None
-        return all_reports(self._query)
-
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
-        assert self._query is not None
-        self._read_reports()
-        fresh, self._unreported = self._unreported, []
-        if (failure := self._query.exception()) is not None:
-            raise explain_failure(failure)
+        fresh = super().poll()
         if fresh and self.options.limit is not None:
             warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
             fresh[-1] = self.progress = replace(fresh[-1], notice=warn(self.options.limit, fresh))
@@ -166,7 +149,7 @@ class Job:
     def is_running(self) -> bool:
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
         assert self._query is not None
-        if self._query.isActive:
+        if super().is_running():
             return True
         if self._query.exception() is not None:
             return False
@@ -185,28 +168,17 @@ class Job:
         self._ending = True
         self.checkpoint.end_input()
 
-    def _read_reports(self) -> None:
+    def _parse(self, report: Report) -> Progress:
         streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
         limit = self.options.limit.nbytes if self.options.limit else None
-        for report in self._reports.fresh(self._query) if self._query else ():
-            self.progress = replace(parse_progress(report, streams, self.progress), state_limit=limit)
-            self._unreported.append(self.progress)
+        return replace(parse_progress(report, streams, self.progress), state_limit=limit)
 
     def stop(self) -> None:
-        """Ends the query; a batch under way is done again on resume."""
-        stop_query(self._query)
+        """Ends the query, and writes its last progress to the checkpoint."""
+        super().stop()
         if self._query is not None:
             self._keep_progress()
 
 
 def _over(progress: Progress, limit: StateLimit) -> str:
     return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"
-
-
-def stop_query(query: StreamingQuery | None) -> None:
-    """Stops a query if it was started; raises a failure to do so in plain words."""
-    if query is not None:
-        try:
-            query.stop()
-        except PySparkException as error:
-            raise explain_failure(error) from None

@@ -9,6 +9,7 @@ from watersmeet.plan.statistics.file import read_statistics
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Pipeline, Query
 from watersmeet.spark.storage.paths import has_scheme
+from watersmeet.sql.query_names import name_run_query
 
 
 def read_text(path: Path) -> str:
@@ -28,7 +29,7 @@ def name_queries(pipeline: Pipeline, file: Path | str) -> dict[str, Query]:
     """
     if not pipeline.queries:
         raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
-    return {f"{n}-{query.sink or 'console'}": query for n, query in enumerate(pipeline.queries, start=1)}
+    return {name_run_query(n, query.sink): query for n, query in enumerate(pipeline.queries, start=1)}
 
 
 def default_checkpoint(file: Path) -> Path:

@@ -1,47 +1,41 @@
-"""A ring as it runs: one streaming query for all of its queries, started, followed, stopped, resumed."""
+"""A shared dataflow as it runs: one streaming query for many queries, started, followed, stopped, resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.query import Pipeline, Query, Sink
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.jobs.job import RunOptions, stop_query
-from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
-from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.multiquery.answers import ANSWER, SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint
-from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
-from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.multiquery.answer_stream import stream_answers
+from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
-from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
+from watersmeet.spark.sources.read_sources import Sources
 
-TAILED = 10_000  # answers of a batch, at most, for who looks on
+TAILED = 10_000  # answers of a batch, at most, that readers of tails get
 
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
 
 
-@dataclass
-class SharedJob:
-    """A running ring. `folder` holds its checkpoint; `queries` are those of `ring`, by number.
+@dataclass(kw_only=True)
+class SharedJob(PolledQuery):
+    """A running dataflow. `folder` holds its checkpoint; `queries` are those of the dataflow, by number.
 
-    `tailed` names the queries whose answers `on_answers` is to be given as well, as JSON texts.
+    `tailed` names the queries whose answers are to go to `on_answers` as well, as JSON texts.
     """
 
     spark: SparkSession
     dataflow: SharedDataflow
     queries: Mapping[int, Query]
     pipeline: Pipeline
-    sources: Mapping[str, DataFrame]
-    files: Mapping[str, DataFrame]
+    sources: Sources
     folder: str
     base: Path
     dataflow_id: str
@@ -49,32 +43,31 @@ class SharedJob:
     options: RunOptions = field(default_factory=RunOptions)
     on_answers: OnAnswers | None = None
     tailed: Callable[[], Iterable[str]] = tuple
-    name: str = "ring"
-    progress: Progress | None = None
-    _query: StreamingQuery | None = None
-    _reports: BatchReports = field(default_factory=BatchReports)
+    name: str = "shared dataflow"
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
-        streams = self.pipeline.streams
-        ship = ship_dataflow(self.spark, self.dataflow)
-        tasks = plan_levels(
-            self.dataflow,
-            ship,
-            dataflow_inputs(self.dataflow, streams),
-            partitions=self.partitions,
-            fingerprint=dataflow_fingerprint(self.dataflow, streams, self.partitions),
-            direct=self.files.keys(),
-        )
-        compiler = SharedCompiler(tasks, self.sources, self.files)
-        answers = SharedAnswers(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:
             check_sink(sink)
-        fill = _Fill(answers, sinks, self.base, self.dataflow_id, self.on_answers, self.tailed)
+        answers = stream_answers(
+            self.spark,
+            self.dataflow,
+            queries=self.queries,
+            streams=self.pipeline.streams,
+            sources=self.sources,
+            partitions=self.partitions,
+        )
+        fill = _Fill(
+            answers=answers.decoder,
+            sinks=sinks,
+            base=self.base,
+            dataflow_id=self.dataflow_id,
+            on_answers=self.on_answers,
+            tailed=self.tailed,
+        )
         writer = (
-            compiler.answers()
-            .writeStream.foreachBatch(fill)
+            answers.blobs.writeStream.foreachBatch(fill)
             .option("checkpointLocation", f"{self.folder}/spark")
             .queryName(self.name)
             .outputMode("append")
@@ -97,37 +90,12 @@ class SharedJob:
             found.append((sink, frozenset(members)))
         return found
 
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        """Spark's own reports of the latest batches of the present run."""
-        assert self._query is not None
-        return all_reports(self._query)
 
-    def poll(self) -> list[Progress]:
-        """The batches finished since the last call; raises what made the ring fail, in plain words."""
-        assert self._query is not None
-        fresh = []
-        for report in self._reports.fresh(self._query):
-            self.progress = parse_progress(report, None, self.progress)
-            fresh.append(self.progress)
-        if (failure := self._query.exception()) is not None:
-            raise explain_failure(failure)
-        return fresh
-
-    def is_running(self) -> bool:
-        assert self._query is not None
-        return bool(self._query.isActive)
-
-    def stop(self) -> None:
-        """Ends the streaming query; a batch under way is done again on resume."""
-        stop_query(self._query)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Fill:
     """Fills all sinks from a batch; called by `foreachBatch`."""
 
-    answers: SharedAnswers
+    answers: AnswerDecoder
     sinks: list[tuple[Sink, frozenset[int]]]
     base: Path
     dataflow_id: str
@@ -152,8 +120,8 @@ class _Fill:
         wanted = set(self.tailed()) if self.on_answers is not None else set()
         if self.on_answers is None or not wanted:
             return
-        endings = self.answers.dataflow.endings
-        numbers = frozenset(ending.number for ending in endings if ending.query in wanted)
+        tails = self.answers.dataflow.tails
+        numbers = frozenset(tail.number for tail in tails if tail.query in wanted)
         rows = self.answers.rows(blobs, found, numbers, as_json=True)
         texts: dict[str, list[str]] = {}
         if rows is not None:

@@ -1,0 +1,1 @@
+"""Runs a shared dataflow on Spark: the levels of joins are stages of one streaming query."""

@@ -1,10 +1,10 @@
-"""The answers of a ring's batch, from blobs to rows, for one sink.
+"""The answers of a shared dataflow's batch, from blobs to rows of one sink.
 
 Queries of bare columns have their rows ready in the blobs. Where a query's SELECT list or one of its
-conditions is more than that, Spark evaluates it over the tuples, as it does for a query of its own.
+conditions is more than that, Spark evaluates it over the tuples, as it does for a query that runs by itself.
 
-A sink takes rows of one kind: `query` and the columns of its queries, which must then be alike, or, declared
-with answers = 'json', `query`, `answer_time` and the answer as JSON text.
+All rows of a sink have the same columns: `query` and those of its queries, which must then agree, or, where
+it is declared with answers = 'json', `query`, `answer_time` and the answer as JSON text.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from watersmeet.query import ANSWER_TIME, Query, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import decode
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.sinks import NAME
-from watersmeet.spark.multiquery.stage import shape_names
+from watersmeet.spark.multiquery.stage import template_names
 from watersmeet.spark.sinks.kafka import MICROSECONDS
 
 ANSWER = "answer"
-_NUMBER = "__query"
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _JSON_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
 
@@ -49,10 +48,10 @@ Types = Mapping[str, Mapping[str, DataType]]  # of the columns of each stream
 
 
 @dataclass(frozen=True)
-class SharedAnswers:
-    """Makes rows of a ring's answers; `types` are those of the streams' columns."""
+class AnswerDecoder:
+    """Makes rows of blobs of answers; `types` are those of the streams' columns."""
 
-    ship: SharedShip
+    ship: ShippedDataflow
     queries: Mapping[int, Query]
     types: Types
 
@@ -63,45 +62,45 @@ class SharedAnswers:
     def rows(
         self, blobs: DataFrame, found: set[str], numbers: frozenset[int], *, as_json: bool
     ) -> DataFrame | None:
-        """The answers of these queries, given the shapes found in a batch; None if there are none."""
+        """The answers of these queries, given the templates that occur in a batch; None if there are none."""
         parts: list[DataFrame] = []
-        shapes = {name: own for name in sorted(found) if (own := self.endings(name, numbers))}
-        ready = [name for name, endings in shapes.items() if self.is_ready(endings[0], as_json=as_json)]
+        templates = {name: own for name in sorted(found) if (own := self.tails(name, numbers))}
+        ready = [name for name, tails in templates.items() if self.is_ready(tails[0], as_json=as_json)]
         if ready:
-            columns = JSON_SCHEMA if as_json else self._schema(shapes[ready[0]][0])
+            columns = JSON_SCHEMA if as_json else self._schema(templates[ready[0]][0])
             unpack = UnpackReady(self.ship, numbers, None if as_json else tuple(columns.names[1:]))
             chosen = blobs.where(F.col("source").isin(ready))
             parts.append(chosen.select("chunk").mapInArrow(unpack, columns))
-        for name, endings in shapes.items():
+        for name, tails in templates.items():
             if name not in ready:
-                parts += self._evaluated(blobs.where(F.col("source") == name), endings, as_json)
+                parts += self._evaluated(blobs.where(F.col("source") == name), tails, as_json)
         return reduce(DataFrame.unionByName, parts) if parts else None
 
     @cached_property
-    def _by_shape(self) -> dict[str, list[QueryTail]]:
-        names = {shape: name for name, shape in shape_names(self.dataflow).items()}
+    def _by_template(self) -> dict[str, list[QueryTail]]:
+        names = {template: name for name, template in template_names(self.dataflow).items()}
         found: dict[str, list[QueryTail]] = {}
-        for ending in self.dataflow.endings:
-            found.setdefault(names[ending.shape], []).append(ending)
+        for tail in self.dataflow.tails:
+            found.setdefault(names[tail.template], []).append(tail)
         return found
 
-    def endings(self, shape: str, numbers: frozenset[int]) -> list[QueryTail]:
-        return [ending for ending in self._by_shape.get(shape, ()) if ending.number in numbers]
+    def tails(self, template: str, numbers: frozenset[int]) -> list[QueryTail]:
+        return [tail for tail in self._by_template.get(template, ()) if tail.number in numbers]
 
-    def is_ready(self, ending: QueryTail, *, as_json: bool) -> bool:
-        """Whether an answer leaves Python as the sink takes it."""
-        if ending.conditions or ending.outputs is None:
+    def is_ready(self, tail: QueryTail, *, as_json: bool) -> bool:
+        """Whether answers leave Python in the form that the sink takes."""
+        if tail.conditions or tail.outputs is None:
             return False
-        types = [field.dataType.simpleString() for field in self._schema(ending).fields]
+        types = [field.dataType.simpleString() for field in self._schema(tail).fields]
         return not as_json or all(type_ in _JSON_TYPES for type_ in types)
 
-    def _schema(self, ending: QueryTail) -> StructType:
+    def _schema(self, tail: QueryTail) -> StructType:
         """The rows of a query of bare columns."""
-        assert ending.outputs is not None
-        streams = {item.alias: item.stream.name for item in self.queries[ending.number].inputs}
-        by_slot = {slot: self.types[streams[alias]] for alias, slot in ending.slots}
+        assert tail.outputs is not None
+        streams = {item.alias: item.stream.name for item in self.queries[tail.number].inputs}
+        by_slot = {slot: self.types[streams[alias]] for alias, slot in tail.slots}
         fields = [StructField(NAME, StringType(), False)]
-        for name, source in ending.outputs:
+        for name, source in tail.outputs:
             if source == ANSWER_TIME:
                 fields.append(StructField(name, TimestampType()))
             else:
@@ -109,20 +108,20 @@ class SharedAnswers:
                 fields.append(StructField(name, by_slot[slot][column]))
         return StructType(fields)
 
-    def by_select_list(self, endings: Sequence[QueryTail]) -> list[list[QueryTail]]:
-        """Endings of one shape, those with the same SELECT list together."""
+    def by_select_list(self, tails: Sequence[QueryTail]) -> list[list[QueryTail]]:
+        """Tails of one template, grouped by SELECT list."""
         found: dict[tuple[tuple[str, str], ...], list[QueryTail]] = {}
-        for ending in endings:
-            found.setdefault(self._select_list(ending), []).append(ending)
+        for tail in tails:
+            found.setdefault(self._select_list(tail), []).append(tail)
         return list(found.values())
 
-    def _select_list(self, ending: QueryTail) -> tuple[tuple[str, str], ...]:
-        return tuple((output.expr.sql, output.name) for output in self.queries[ending.number].select)
+    def _select_list(self, tail: QueryTail) -> tuple[tuple[str, str], ...]:
+        return tuple((output.expr.sql, output.name) for output in self.queries[tail.number].select)
 
-    def _evaluated(self, blobs: DataFrame, endings: Sequence[QueryTail], as_json: bool) -> list[DataFrame]:
+    def _evaluated(self, blobs: DataFrame, tails: Sequence[QueryTail], as_json: bool) -> list[DataFrame]:
         """The answers of queries that leave something to Spark."""
         frames = []
-        for alike in self.by_select_list(endings):
+        for alike in self.by_select_list(tails):
             unpack, schema = self.unpack_tuples(alike)
             rows = blobs.select("chunk").mapInArrow(unpack, schema)
             condition = " AND ".join(f"({text})" for text in alike[0].conditions)
@@ -133,9 +132,9 @@ class SharedAnswers:
             frames.append(rows.selectExpr(NAME, *outputs))
         return frames
 
-    def unpack_tuples(self, endings: Sequence[QueryTail]) -> tuple[UnpackTuples, StructType]:
+    def unpack_tuples(self, tails: Sequence[QueryTail]) -> tuple[UnpackTuples, StructType]:
         """Makes complete combinations: the query's name, a struct for each input, t."""
-        first = endings[0]
+        first = tails[0]
         query = self.queries[first.number]
         slots = dict(first.slots)
         fields, payload = [StructField(NAME, StringType(), False)], []
@@ -148,7 +147,7 @@ class SharedAnswers:
                 struct = StructType([StructField(name, types[name]) for name in names])
                 fields.append(StructField(item.alias, struct))
         fields.append(StructField(ANSWER_TIME, TimestampType()))
-        numbers = frozenset(ending.number for ending in endings)
+        numbers = frozenset(tail.number for tail in tails)
         return UnpackTuples(self.ship, numbers, tuple(payload)), StructType(fields)
 
 
@@ -167,7 +166,7 @@ def json_text(outputs: str) -> str:
 class UnpackReady:
     """Yields the answers of queries of bare columns: these columns, whatever their order, or JSON."""
 
-    ship: SharedShip
+    ship: ShippedDataflow
     numbers: frozenset[int]
     columns: tuple[str, ...] | None = None
 
@@ -193,7 +192,7 @@ class UnpackReady:
 class UnpackTuples:
     """Yields the combinations of queries that Spark has more to do for."""
 
-    ship: SharedShip
+    ship: ShippedDataflow
     numbers: frozenset[int]
     payload: tuple[tuple[str, str, tuple[str, ...]], ...]  # alias, slot, columns
 
@@ -222,7 +221,7 @@ def _plain(value: Any) -> Any:
 
 
 def _names(dataflow: SharedDataflow, numbers: frozenset[int]) -> dict[int, str]:
-    return {ending.number: ending.query for ending in dataflow.endings if ending.number in numbers}
+    return {tail.number: tail.query for tail in dataflow.tails if tail.number in numbers}
 
 
 def _answers_of(batches: Iterator[pa.RecordBatch], numbers: frozenset[int]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
-"""What Spark makes of a query before a ring takes it: the columns of its answers, or why it refuses it.
+"""What Spark says about a query before a shared dataflow takes it: the columns of its answers, or a refusal.
 
-A function that does not exist or types that do not go together are known to Spark alone, and would otherwise
-end the whole ring when the query is there.
+Only Spark knows which functions exist and which types go together. A query that it refuses would otherwise
+make the whole dataflow fail.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from watersmeet.spark.session.failures import explain_failure, first_line
 Texts = tuple[str, ...]
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_PLACE = re.compile(r"\W*line \d+ pos \d+$")  # in a text that is not as the user wrote it
+_POSITION = re.compile(r"\W*line \d+ pos \d+$")  # in a text other than the one the user wrote
 
 
 @dataclass(frozen=True)
 class SparkCheck:
-    """Asks Spark about queries over frames without rows; what it was asked once it is not asked again."""
+    """Asks Spark about queries, over frames without rows; nothing is asked twice."""
 
     spark: SparkSession
     _known: dict[tuple[Texts, Texts, Texts], tuple[Column, ...]] = field(default_factory=dict)
 
-    def answer_columns(self, query: Query, ending: QueryTail) -> Sequence[Column]:
-        """The columns of a query's answers, as Spark has them."""
+    def answer_columns(self, query: Query, tail: QueryTail) -> Sequence[Column]:
+        """The columns of a query's answers, with Spark's names for their types."""
         keys = tuple(
             attribute.expr.sql
             for cls in query.graph.classes
             for attribute in cls.attributes
             if not attribute.expr.is_column
         )
-        conditions = (*ending.conditions, *(f"({key}) IS NOT NULL" for key in keys))
+        conditions = (*tail.conditions, *(f"({key}) IS NOT NULL" for key in keys))
         outputs = tuple(f"{output.expr.sql} AS {quote_name(output.name)}" for output in query.select)
         asked = (_struct_types(query), conditions, outputs)
         if asked not in self._known:
@@ -52,8 +52,8 @@ class SparkCheck:
                     self._known[asked] = self._ask(*asked)
             except (PySparkException, Py4JJavaError) as refusal:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
-                said = _PLACE.sub("", said)
-                raise QueryError(f"query {ending.query}: Spark refuses it: {said}") from None
+                said = _POSITION.sub("", said)
+                raise QueryError(f"query {tail.query}: Spark refuses it: {said}") from None
         return self._known[asked]
 
     def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> tuple[Column, ...]:
@@ -66,7 +66,7 @@ class SparkCheck:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """While open, PySpark does not print what it refuses: that is told in a reply."""
+    """While open, PySpark does not print its refusals: the client gets them in a reply."""
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     try:
@@ -79,7 +79,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _struct_types(query: Query) -> Texts:
-    """Each input as a column of its tuples, in Spark's words."""
+    """Each input as a column of its tuples, as Spark writes its type."""
     return tuple(
         f"{quote_name(item.alias)} struct<"
         + ", ".join(f"{quote_name(column.name)}: {column.type}" for column in item.stream.columns)

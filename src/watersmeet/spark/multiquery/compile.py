@@ -1,9 +1,9 @@
-"""A ring becomes one streaming DataFrame: of answers in blobs, each with the shape it has.
+"""A shared dataflow becomes one streaming DataFrame: of answers in blobs, each with the name of its template.
 
     streams -> project -> pack -> exchange -> level 1 -> exchange -> level 2 ... -> answers
 
-A stream is read once, whatever the number of queries; all streams of the ring are read at all times, since
-Spark's checkpoint knows its sources by their place.
+A stream is read once, whatever the number of queries. All streams are read at all times, since Spark's
+checkpoint knows its sources by their order.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.codec import BUCKET, KIND
 from watersmeet.spark.exchange.file_input import number_files
+from watersmeet.spark.exchange.labels import every_bucket_sql
+from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 
 
 @dataclass(frozen=True)
-class SharedCompiler:
-    """Builds the streaming DataFrame of a ring; `control` is a stream of which any row ends all input."""
+class DataflowCompiler:
+    """Builds the streaming DataFrame of a dataflow; any row of the stream `control` ends all input."""
 
     tasks: LevelTasks
     sources: Mapping[str, DataFrame]
@@ -36,7 +38,7 @@ class SharedCompiler:
     control: DataFrame | None = None
 
     def answers(self) -> DataFrame:
-        """Rows (source, rows, chunk): the name of a shape, and answers of this shape."""
+        """Rows (source, rows, chunk): the name of a template, and answers of queries with this template."""
         rows = self._packed()
         for stage in self.tasks.stages:
             rows = rows.groupBy(BUCKET).transformWithStateInPandas(
@@ -45,7 +47,7 @@ class SharedCompiler:
         is_metrics = F.col(KIND) == LevelMetrics.__name__
         text = F.when(is_metrics, F.col(LEVEL_MESSAGES.column(LevelMetrics, "text")))
         rows = self.tasks.metrics.observed(rows, OBSERVATION, text)
-        columns = {"source": "shape", "rows": "rows", "chunk": "chunk"}
+        columns = {"source": "template", "rows": "rows", "chunk": "chunk"}
         return rows.where(F.col(KIND) == Answers.__name__).select(
             *(F.col(LEVEL_MESSAGES.column(Answers, own)).alias(name) for name, own in columns.items())
         )
@@ -56,7 +58,8 @@ class SharedCompiler:
             for each in self.tasks.inputs
         ]
         if self.control is not None:
-            parts.append(self.control.mapInArrow(self.tasks.pack_end, LEVEL_MESSAGES.spark_schema))
+            ends = LEVEL_MESSAGES.to_sql(EndOfInput, bucket=every_bucket_sql(self.tasks.labels))
+            parts.append(self.control.selectExpr(*ends))
         return reduce(DataFrame.unionAll, parts)
 
     def _packed_rows(self, each: PackFeeds) -> DataFrame:

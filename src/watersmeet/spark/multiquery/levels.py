@@ -19,8 +19,8 @@ from watersmeet.spark.exchange.file_input import PackFiles
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.metrics import dataflow_metrics
-from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_columns
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.pack import SharedPack, feed_columns
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
 from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.reader import ParquetReader
@@ -73,7 +73,6 @@ class LevelTasks:
     """A shared dataflow from its inputs to blobs of answers."""
 
     inputs: tuple[PackFeeds | PackFeedFiles, ...]
-    pack_end: SharedPackEnd
     stages: tuple[SharedStage, ...]  # a level each
     labels: tuple[int, ...]
     metrics: Metrics
@@ -89,7 +88,7 @@ def dataflow_inputs(dataflow: SharedDataflow, streams: Sequence[Stream]) -> list
 
 def plan_levels(
     dataflow: SharedDataflow,
-    ship: SharedShip,
+    ship: ShippedDataflow,
     inputs: Sequence[FeedInput],
     *,
     partitions: int,
@@ -124,7 +123,6 @@ def plan_levels(
         stages.append(SharedStage(plan))
     return LevelTasks(
         inputs=planner.tasks(direct),
-        pack_end=SharedPackEnd(planner.labels),
         stages=tuple(stages),
         labels=planner.labels,
         metrics=dataflow_metrics(names, dataflow),

@@ -47,10 +47,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of queries whose tails have one shape."""
+    """Answers of queries whose tails have one template."""
 
     bucket: int
-    shape: str
+    template: str
     rows: int
     chunk: PackedChunk
 

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from watersmeet.kernel import KEEP, TS, encode_reports, route_rows
 from watersmeet.query.shared_dataflow import Feed
 from watersmeet.spark.exchange.collect import Collected, collect
-from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, InputProgress, LevelMessage, LevelRows
 from watersmeet.spark.tuning import DEFAULT, Tuning
@@ -73,17 +72,6 @@ class SharedPack:
         if not routes or not tuples.num_rows:
             return b""
         return encode_reports(routes, pc.min(tuples.column(TS)).as_py())
-
-
-@dataclass(frozen=True)
-class SharedPackEnd:
-    """Packs the control stream: any row of it is the end of all input."""
-
-    labels: tuple[int, ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if any(batch.num_rows for batch in batches):
-            yield LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in self.labels])
 
 
 def feed_columns(feed: Feed) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""A ring on its way to the workers.
+"""A shared dataflow on its way to the workers.
 
 A small one travels with the tasks. A large one, of thousands of queries, is a file that Spark brings to every
-executor once (`addFile`), and a worker reads once: unpickling it with every task would take longer than the
-task. Spark's broadcast variables would be the plain way, but a stateful stage fails with them: the process in
-which Spark first initialises it has none (Spark 4.3).
+executor once (`addFile`) and that a worker reads once: unpickling it with every task would take longer than
+the task itself. Spark's broadcast variables would be the obvious way, but a stateful stage fails with them,
+since the process in which Spark first initialises it has none (Spark 4.3).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ INLINE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class SharedShip:
-    """Where a worker finds the ring; `digest` tells rings apart."""
+class ShippedDataflow:
+    """Where a worker finds the dataflow; `digest` tells dataflows apart."""
 
     digest: str
     inline: SharedDataflow | None = None
@@ -37,22 +37,22 @@ class SharedShip:
         return self.inline if self.inline is not None else _read(self.digest)
 
 
-def ship_inline(dataflow: SharedDataflow) -> SharedShip:
+def ship_inline(dataflow: SharedDataflow) -> ShippedDataflow:
     """The dataflow with every task, whatever its size."""
-    return SharedShip(_digest(pickle.dumps(dataflow)), dataflow)
+    return ShippedDataflow(_digest(pickle.dumps(dataflow)), dataflow)
 
 
-def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> SharedShip:
-    """Makes a ring known to all workers, present and future."""
+def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataflow:
+    """Makes a dataflow known to all workers, present and future."""
     blob = pickle.dumps(dataflow)
     digest = _digest(blob)
     if len(blob) <= INLINE_BYTES:
-        return SharedShip(digest, dataflow)
+        return ShippedDataflow(digest, dataflow)
     path = _folder() / _file(digest)
     if not path.exists():
         path.write_bytes(blob)
     spark.sparkContext.addFile(str(path))  # executors fetch it from there, whenever they start
-    return SharedShip(digest)
+    return ShippedDataflow(digest)
 
 
 def _digest(blob: bytes) -> str:
@@ -61,14 +61,14 @@ def _digest(blob: bytes) -> str:
 
 @functools.cache
 def _folder() -> Path:
-    """A folder of this process for what executors may fetch until it ends."""
+    """A folder for what executors may fetch until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _file(digest: str) -> str:
-    return f"watersmeet-ring-{digest}.pickle"
+    return f"watersmeet-dataflow-{digest}.pickle"
 
 
 @functools.lru_cache(maxsize=2)

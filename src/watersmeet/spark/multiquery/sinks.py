@@ -1,9 +1,9 @@
-"""A ring's answers into its sinks, batch by batch, each once.
+"""Writes the answers of a shared dataflow to its sinks, batch by batch, each answer once.
 
-A batch that is done again after a crash takes the place of itself: files lie in a folder of the batch, a
-PostgreSQL table passes over answers it has, messages carry the answer's id.
+A batch that is repeated after a crash replaces its first try: files lie in a folder of the batch, a
+PostgreSQL table skips answers it has already, messages carry the answer's id.
 
-    out/ring=9f3c01ab/batch=17/part-...parquet
+    out/dataflow=9f3c01ab/batch=17/part-...parquet
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ def takes_json(sink: Sink) -> bool:
 
 
 def check_sink(sink: Sink) -> None:
-    """Refuses a sink that a ring cannot fill exactly once."""
+    """Refuses a sink that cannot get each answer exactly once."""
     kind = sink.connector.format.lower()
     takes_json(sink)
     if kind not in FORMATS:
         raise ConfigurationError(
-            f"sink {sink.name}: a ring writes to {', '.join(sorted(FORMATS))}, not to {sink.connector.format}"
+            f"sink {sink.name}: a shared dataflow writes to {', '.join(sorted(FORMATS))}, not to "
+            f"{sink.connector.format}"
         )
     if kind in FILE_FORMATS and sink.connector.option("path") is None:
         raise ConfigurationError(f"sink {sink.name} (format {sink.connector.format}): add path = 'folder'")
 
 
 def write_batch(answers: DataFrame, sink: Sink, batch: int, base: Path, dataflow_id: str) -> None:
-    """Writes one batch's answers for one sink, over whatever a first try has left."""
+    """Writes one batch's answers to one sink, replacing whatever a first try has left."""
     plain = _plain(sink)
     connector, kind = plain.connector, plain.connector.format.lower()
     with refusals_named(f"sink {sink.name}", connector):
@@ -65,11 +66,11 @@ def write_batch(answers: DataFrame, sink: Sink, batch: int, base: Path, dataflow
             messages.write.format("kafka").options(**options.connector).save()
         else:
             options_ = resolve(connector, base)
-            path = f"{options_.pop('path')}/ring={dataflow_id}/batch={batch}"
+            path = f"{options_.pop('path')}/dataflow={dataflow_id}/batch={batch}"
             answers.write.format(kind).options(**options_).mode("overwrite").save(path)
 
 
 def _plain(sink: Sink) -> Sink:
-    """The sink without the option that is ours."""
+    """The sink without the option that is ours, not Spark's."""
     own = tuple((key, value) for key, value in sink.connector.options if key.lower() != ANSWERS)
     return Sink(sink.name, Connector(sink.connector.format, own))

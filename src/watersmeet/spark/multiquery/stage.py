@@ -28,7 +28,7 @@ from watersmeet.kernel import (
     decode_reports,
     route_rows,
 )
-from watersmeet.query.shared_dataflow import Shape, SharedDataflow
+from watersmeet.query.shared_dataflow import SharedDataflow, TailTemplate
 from watersmeet.spark.exchange.messages import UNKNOWN, EndOfInput
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import (
@@ -42,7 +42,7 @@ from watersmeet.spark.multiquery.messages import (
     level_of,
 )
 from watersmeet.spark.multiquery.metrics import SharedMetrics
-from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.stages.bucket_stage import BucketStage
 from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker.bucket_state import Snapshot
@@ -55,7 +55,7 @@ class LevelPlan:
 
     name: str  # of the level and the set of queries: another set starts from what the state store holds
     level: int
-    ship: SharedShip
+    ship: ShippedDataflow
     lateness: Mapping[str, LatenessPolicy]
     names: Mapping[str, str]  # of the inputs, and the stream of each
     attributes: Mapping[str, int]  # how many each input has, used or not
@@ -89,7 +89,7 @@ class LevelState:
         self.bucket = bucket
         self.bounds = bounds
         self.live = live or LiveValues()
-        self.shapes = {shape: name for name, shape in shape_names(dataflow).items()}
+        self.templates = {template: name for name, template in template_names(dataflow).items()}
         self.relations = {relation.name: relation for relation in dataflow.relations}
         self.feed_levels = {feed.name: feed.levels for feed in dataflow.feeds}
 
@@ -228,9 +228,9 @@ class LevelWork:
     def _messages(self, found: SharedRows) -> Iterator[LevelMessage]:
         state, labels = self.bucket, self._plan.labels
         batches = found.table.combine_chunks().to_batches(max_chunksize=self._plan.tuning.answer_rows)
-        if isinstance(found.target, Shape):
+        if isinstance(found.target, TailTemplate):
             for batch in batches:
-                name = state.shapes[found.target]
+                name = state.templates[found.target]
                 yield Answers(self._label, name, int(batch.num_rows), PackedChunk(batch))
             return
         relation = state.relations[found.target]
@@ -263,6 +263,7 @@ class _MessageFrames:
         self._held, self._nbytes = [], 0
 
 
-def shape_names(dataflow: SharedDataflow) -> dict[str, Shape]:
-    """The shapes of a dataflow's answers by short names, the same wherever they are asked for."""
-    return {str(place): shape for place, shape in enumerate(dict.fromkeys(e.shape for e in dataflow.endings))}
+def template_names(dataflow: SharedDataflow) -> dict[str, TailTemplate]:
+    """The templates of the queries' tails by short names, the same wherever they are asked for."""
+    templates = dict.fromkeys(tail.template for tail in dataflow.tails)
+    return {str(number): template for number, template in enumerate(templates)}

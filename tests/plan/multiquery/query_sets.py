@@ -1,6 +1,6 @@
 """Random sets of queries over the same streams, and the micro-batches that arrive for all of them.
 
-`dataflow_cases()` is the entry. Streams have several columns of each type, so that queries join them by different
+`query_sets()` is the entry. Streams have several columns of each type, so that queries join them by different
 attributes, through casts and functions too; the queries' shapes, windows and times of arrival are drawn as
 for single queries (`tests/strategies.py`).
 """
@@ -54,7 +54,7 @@ SPANNED = 4  # inputs of the query for which tuples are drawn: few tuples a stre
 
 
 @dataclass(frozen=True)
-class SharedCase:
+class QuerySetCase:
     """Queries, each there in the batches [since, until), and all that arrives."""
 
     streams: tuple[Stream, ...]
@@ -63,7 +63,7 @@ class SharedCase:
 
 
 @st.composite
-def dataflow_cases(draw: st.DrawFn, max_queries: int = 4, max_inputs: int = 4) -> SharedCase:
+def query_sets(draw: st.DrawFn, max_queries: int = 4, max_inputs: int = 4) -> QuerySetCase:
     """A few queries that come and go over two or three streams."""
     streams = tuple(
         Stream(f"s{n}", COLUMNS, "ts", draw(st.sampled_from([0, 1, 5, 10])))
@@ -75,12 +75,12 @@ def dataflow_cases(draw: st.DrawFn, max_queries: int = 4, max_inputs: int = 4) -
     for number in range(count):
         since = draw(st.sampled_from([0, 0, *range(len(batches))]))
         until = draw(st.sampled_from([NEVER, NEVER, *range(since + 1, len(batches) + 1)]))
-        query = draw(dataflow_queries(streams, max_inputs))
+        query = draw(joinable_queries(streams, max_inputs))
         queries.append(Registered(f"q{number}", number, query, since, until))
     if draw(st.booleans()):
         twin = queries[0]
         queries.append(Registered("twin", count, draw(_reworded(twin.query)), twin.since, NEVER))
-    return SharedCase(streams, tuple(queries), tuple(batches))
+    return QuerySetCase(streams, tuple(queries), tuple(batches))
 
 
 def _spanning(streams: Sequence[Stream]) -> Query:
@@ -92,7 +92,7 @@ def _spanning(streams: Sequence[Stream]) -> Query:
 
 
 @st.composite
-def dataflow_queries(draw: st.DrawFn, streams: Sequence[Stream], max_inputs: int = 4) -> Query:
+def joinable_queries(draw: st.DrawFn, streams: Sequence[Stream], max_inputs: int = 4) -> Query:
     """A plain query of time windows over some of the streams, some of them more than once."""
     count = draw(st.integers(1, max_inputs))
     aliases = draw(st.permutations(ALIASES))[:count]

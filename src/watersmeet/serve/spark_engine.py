@@ -1,4 +1,4 @@
-"""What runs a ring: Spark, through the session."""
+"""Runs a shared dataflow on Spark, through the session."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from watersmeet.query import Column, Query
 from watersmeet.query.shared_dataflow import QueryTail
-from watersmeet.serve.registry.changes import Standing
+from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.record import RegistryRecord
 from watersmeet.serve.registry.sink_fit import bare_columns
-from watersmeet.serve.registry.tails import Tails
+from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
 from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
@@ -28,11 +28,11 @@ from watersmeet.spark.storage.folder import Folder
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Runs the rings of one record in a session."""
+    """Runs the dataflow of one record in a session."""
 
     session: Session
     record: RegistryRecord
-    tails: Tails
+    tails: TailWriter
     options: RunOptions
     letters: list[DeadLetters] = field(default_factory=list)
 
@@ -40,24 +40,22 @@ class SparkEngine:
     def process(self) -> int | None:
         return spark_process(self.session.spark)
 
-    def job(self, standing: Standing, before: Progress | None) -> SharedJob:
-        """The streaming query of a ring as it stands."""
+    def job(self, current: BoundDataflow, before: Progress | None) -> SharedJob:
+        """The streaming query of a dataflow with its present queries."""
         record = self.record
-        sources = self._sources
-        # The state is cut by the partitions of the first start, whatever the session has now.
+        # State is partitioned as it was at the first start, whatever the session's setting is now.
         self.session.spark.conf.set(PARTITIONS, str(record.partitions))
         return SharedJob(
-            self.session.spark,
-            standing.dataflow,
-            standing.bound,
-            record.pipeline,
-            sources.tuples,
-            sources.files,
-            record.checkpoint,
-            self._base,
-            record.id,
-            record.partitions,
-            self.options,
+            spark=self.session.spark,
+            dataflow=current.dataflow,
+            queries=current.queries,
+            pipeline=record.pipeline,
+            sources=self._sources,
+            folder=record.checkpoint,
+            base=self._base,
+            dataflow_id=record.id,
+            partitions=record.partitions,
+            options=self.options,
             on_answers=self.tails.append,
             tailed=self.tails.wanted,
             progress=before,
@@ -65,7 +63,7 @@ class SparkEngine:
 
     @contextmanager
     def dead_letters(self) -> Iterator[None]:
-        """While open, malformed messages go where the pipeline wants them, whatever the queries are."""
+        """While open, malformed messages go to the sinks the pipeline names, whatever the queries are."""
         record = self.record
         planned = plan_dead_letters(
             self.session.spark, record.pipeline, record.checkpoint, self._base, self.options
@@ -79,7 +77,7 @@ class SparkEngine:
             for letters in self.letters:
                 letters.stop()
 
-    def look_after(self) -> None:
+    def check_side_queries(self) -> None:
         for letters in self.letters:
             letters.poll()
 
@@ -104,13 +102,13 @@ class SparkEngine:
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """Tells the columns of a query's answers, asking Spark only where the query leaves something to it."""
+    """Finds the columns of a query's answers; asks Spark only where the query leaves something to it."""
 
     spark: SparkCheck
 
-    def __call__(self, query: Query, ending: QueryTail) -> Sequence[Column]:
+    def __call__(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
         found = bare_columns(query)
-        if found is None or ending.conditions or not all(each.expr.is_column for each in attributes):
-            return self.spark.answer_columns(query, ending)
+        if found is None or tail.conditions or not all(each.expr.is_column for each in attributes):
+            return self.spark.answer_columns(query, tail)
         return found

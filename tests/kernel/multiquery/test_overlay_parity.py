@@ -1,4 +1,4 @@
-"""A ring in process counts what the overlay lab counts, wherever both count the same thing."""
+"""A shared dataflow counts what the overlay lab counts, wherever both count the same thing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.kernel.multiquery.feeding import SharedRun, run_dataflow
-from tests.multiquery.overlay_parity import (
+from tests.kernel.multiquery.feeding import DataflowRun, run_dataflow
+from tests.kernel.multiquery.overlay_parity import (
     ATTRIBUTES,
     CHAINS,
     LEVELS,
@@ -17,8 +17,8 @@ from tests.multiquery.overlay_parity import (
     arrivals,
     bind,
     count_nulls,
+    dataflow_streams,
     draw_batches,
-    ring_streams,
     run_dhtjoin,
     run_rjoin,
 )
@@ -28,14 +28,14 @@ from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 BUCKETS = 3
 
 
-def run(batches: Sequence[MicroBatch], names: Iterable[str] = QUERIES) -> SharedRun:
-    queries = bind(ring_streams(), names)
+def run(batches: Sequence[MicroBatch], names: Iterable[str] = QUERIES) -> DataflowRun:
+    queries = bind(dataflow_streams(), names)
     registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
-    ring = plan_dataflow(registered, ring_streams(), LEVELS, STATISTICS)
-    return run_dataflow(lambda _: ring, queries, batches, BUCKETS)
+    dataflow = plan_dataflow(registered, dataflow_streams(), LEVELS, STATISTICS)
+    return run_dataflow(lambda _: dataflow, queries, batches, BUCKETS)
 
 
-def indexed(outcome: SharedRun) -> Counter[str]:
+def indexed(outcome: DataflowRun) -> Counter[str]:
     """Tuples taken in, by feed: where it is needed first, as it is sent once."""
     found: dict[int, Counter[str]] = {level: Counter() for level in range(1, LEVELS + 1)}
     for batch in outcome.counts:
@@ -47,7 +47,7 @@ def indexed(outcome: SharedRun) -> Counter[str]:
     return total
 
 
-def by_level(outcome: SharedRun, count: str) -> Counter[int]:
+def by_level(outcome: DataflowRun, count: str) -> Counter[int]:
     found: Counter[int] = Counter()
     for batch in outcome.counts:
         for (level, _), counts in batch.items():
@@ -56,34 +56,34 @@ def by_level(outcome: SharedRun, count: str) -> Counter[int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_ring_indexes_and_keeps_what_dhtjoin_does(seed: int) -> None:
+def test_a_dataflow_indexes_and_keeps_what_dhtjoin_does(seed: int) -> None:
     batches = draw_batches(seed, count=6)
-    lab, ring = run_dhtjoin(batches), run(batches)
-    assert indexed(ring) == lab.indexed
+    lab, ours = run_dhtjoin(batches), run(batches)
+    assert indexed(ours) == lab.indexed
     assert len(lab.indexed) > len(QUERIES)
-    assert by_level(ring, "stored") == lab.sent_on
-    assert by_level(ring, "results") == lab.made
+    assert by_level(ours, "stored") == lab.sent_on
+    assert by_level(ours, "results") == lab.made
     assert set(lab.sent_on) == {2, 3}
     for name in QUERIES:
         assert lab.answers[name], f"{name} without answers proves nothing"
-        assert bag(ring.rows[name]) == bag(lab.answers[name]), name
+        assert bag(ours.rows[name]) == bag(lab.answers[name]), name
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_a_ring_keeps_of_a_chain_are_rjoins_rewritten_queries(seed: int) -> None:
+def test_what_a_dataflow_keeps_of_a_chain_are_rjoins_rewritten_queries(seed: int) -> None:
     batches = draw_batches(seed, count=6)
     lab = run_rjoin(batches)
     for name in CHAINS:
         alone = run(batches, [name])
         rewritten = Counter({tuples: n for (query, tuples), n in lab.rewritten.items() if query == name})
-        first = bind(ring_streams())[name].graph.classes[0].attributes[0]
+        first = bind(dataflow_streams())[name].graph.classes[0].attributes[0]
         begun = indexed(alone)[f"{first.alias} by {first.expr.columns[0].column}"]
         assert Counter({1: begun}) + by_level(alone, "stored") == rewritten, name
         assert bag(alone.rows[name]) == bag(lab.answers[name]), name
 
 
 def test_rjoin_indexes_by_every_value_and_rewrites_each_query_by_itself() -> None:
-    """Where the two differ: DHTJoin and rings join equal values at once, and share what queries share."""
+    """Where they differ: DHTJoin and we join equal values at once, and share what queries have in common."""
     batches = draw_batches(7, count=6)
     lab, together = run_rjoin(batches), run(batches)
     tuples = sum(1 for _ in arrivals(batches))

@@ -1,26 +1,26 @@
-"""One workload for the overlay lab and for rings, and what each of them counts of it.
+"""One workload for the overlay lab and for shared dataflows, and what each of them counts of it.
 
-What counts the same thing where, over all batches:
+Which counters count the same thing, over all batches:
 
     tuples indexed         DHTJoin: tuples sent, by lane (stream and attribute)
-                           ring: `indexed` by feed; on Spark `sent`, the sum of all feeds
+                           here: `indexed` by feed; on Spark `sent`, the sum of all feeds
     everything indexed     RJoin: tuples sent at the value level, by every attribute that has a value, and
                            as many again at the attribute level
                            on Spark `sent_by_all`, where NULL counts as a value
     intermediate results   DHTJoin: partial results sent on
-                           ring: `stored`
+                           here: `stored`
     results of joins       DHTJoin: what its operators find, sent on or not
-                           ring: `combinations`, also level by level
+                           here: `combinations`, also level by level
     rewritten queries      RJoin: rewritten queries of a chain that hold two tuples or more (those that hold
                            one are the tuples of its first relation)
-                           ring: `stored`, of that query alone
+                           here: `stored`, of that query alone
     answers                both: rows sent to who asked
-                           ring: `answers`
+                           here: `answers`
 
 They count the same under the same plans. `STATISTICS` make one stream slow, so that all chains are joined
-from there on, by DHTJoin's planner, by the ring's, and by RJoin, which follows the WHERE clause; and no query
-has a join that another would rather use (the ring shares joins, DHTJoin plans each query alone). Local
-filters are left out: DHTJoin checks them before it sends a tuple, a ring after its joins.
+from there on, by DHTJoin's planner, by ours, and by RJoin, which follows the WHERE clause; and no query has a
+join that another would rather use (queries of a shared dataflow share joins, DHTJoin plans each query alone).
+Local filters are left out: DHTJoin checks them before it sends a tuple, a shared dataflow after its joins.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def lab_streams() -> tuple[Stream, ...]:
     return tuple(Stream(name, tuple(Column(column, "bigint") for column in ATTRIBUTES)) for name in NAMES)
 
 
-def ring_streams() -> tuple[Stream, ...]:
+def dataflow_streams() -> tuple[Stream, ...]:
     """The same with an event time."""
     return tuple(Stream(s.name, (*s.columns, Column("ts", "timestamp")), "ts") for s in lab_streams())
 

@@ -1,9 +1,9 @@
-"""Answers for who looks on: `watersmeet tail` wants them, the server leaves them, batch by batch.
+"""Answers for `watersmeet tail`: readers ask for them, the server writes them to a file, batch by batch.
 
-    tails/NAME.want   touched by those who look on; one that nobody has touched for a while is not wanted
-    tails/NAME.jsonl  '# BATCH COUNT', then that many answers; a batch done again stands there twice
+    tails/NAME.want   touched by readers; when nobody has touched it for a while, the answers are not wanted
+    tails/NAME.jsonl  '# BATCH COUNT', then that many answers; a batch that is repeated is in it twice
 
-A reader shows a batch when it is there whole, and none that it has shown before.
+A reader shows a batch once all of it is there, and skips batches that it has shown before.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from watersmeet.serve.registry.folder import RegistryFolder
 TAILS = "tails"
 FRESH_S = 15.0
 TOUCH_S = 2.0
-MAX_BYTES = 64_000_000  # after which a file is begun anew
+MAX_BYTES = 64_000_000  # of a file, after which a new one is begun
 
 
 @dataclass(frozen=True)
-class Tails:
+class TailWriter:
     """The server's side."""
 
     folder: RegistryFolder
 
     def wanted(self) -> list[str]:
-        """The queries whose answers somebody waits for."""
+        """The queries whose answers some reader waits for."""
         names = self.folder.names(TAILS, ".want")
         return [name for name in names if (self.folder.age_s(f"{TAILS}/{name}.want") or 0) < FRESH_S]
 
     def append(self, batch: int, answers: Mapping[str, list[str]]) -> None:
-        """Leaves a batch's answers for those who wait."""
+        """Writes a batch's answers for the readers that wait."""
         for name, texts in answers.items():
             path = self.folder.path / TAILS / f"{name}.jsonl"
-            # The empty line ends whatever a server that was killed has left half written.
+            # The empty line ends whatever a killed server has left half-written.
             block = "\n".join(["", f"# {batch} {len(texts)}", *texts, ""])
             if path.exists() and path.stat().st_size > MAX_BYTES:
                 path.unlink()
@@ -46,7 +46,7 @@ class Tails:
                 file.write(block)
 
     def sweep(self) -> None:
-        """Takes away what nobody waits for any more."""
+        """Removes what nobody waits for any more."""
         wanted = set(self.wanted())
         for suffix in (".want", ".jsonl"):
             for name in self.folder.names(TAILS, suffix):
@@ -55,27 +55,27 @@ class Tails:
 
 
 @dataclass
-class Tail:
-    """A reader's side: the answers of one query that come from now on."""
+class TailReader:
+    """A reader's side: the answers of one query from now on."""
 
     folder: RegistryFolder
     name: str
     _file: IO[str] | None = None
-    _rest: str = ""  # of a line that is not whole yet
-    _batch: tuple[int, int] | None = None  # number and count of answers of the one that is being read
+    _rest: str = ""  # the beginning of a line that is not complete yet
+    _batch: tuple[int, int] | None = None  # number and count of answers of the batch being read
     _held: list[str] = field(default_factory=list)
     _shown: int = -1
     _touched: float = float("-inf")
 
     def open(self) -> None:
-        """Passes over what is there, and tells the server that somebody waits."""
+        """Skips what is there, and lets the server know that somebody waits."""
         self._reopen()
         if self._file is not None:
             self._file.seek(0, io.SEEK_END)
         self.want()
 
     def want(self) -> None:
-        """Goes on waiting."""
+        """Lets the server know that somebody still waits."""
         if time.monotonic() - self._touched > TOUCH_S:
             self._touched = time.monotonic()
             path = self.folder.path / TAILS / f"{self.name}.want"
@@ -83,7 +83,7 @@ class Tail:
             path.touch()
 
     def read(self) -> list[str]:
-        """The answers of batches that have come since the last call."""
+        """The answers of batches that were written since the last call."""
         found: list[str] = []
         while True:
             for line in self._lines():
@@ -113,7 +113,7 @@ class Tail:
         return answers
 
     def _reopen(self) -> bool:
-        """Whether there is a file, and another than the one that was read to its end."""
+        """Opens the file if there is one and it is not the one already open; whether it did."""
         path = self.folder.path / TAILS / f"{self.name}.jsonl"
         try:
             file = path.open(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""A ring's kernel alone, on one core: how many queries at which rate, in how much memory.
+"""The kernel of a shared dataflow alone, on one core: how many queries at which rate, in how much memory.
 
-    python benchmarks/ring.py                      # 1, 10, 100, 1000, 10,000 queries
-    python benchmarks/ring.py --queries 1000 --profile
-    python benchmarks/ring.py --constants          # 10,000 queries that differ only in constants, against one
+    python benchmarks/many_queries.py                      # 1, 10, 100, 1000, 10,000 queries
+    python benchmarks/many_queries.py --queries 1000 --profile
+    python benchmarks/many_queries.py --constants          # 10,000 that differ only in constants, against one
 
 The workload is RJoin's: random 3- and 4-way chain joins over 10 streams of 10 attributes, RANGE windows, each
 attribute drawn from a large domain. Batches go through all levels of one bucket; results are handed on.

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.serve.registry import tails as tails_module
+from watersmeet.serve.registry import tail_files
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.tails import Tail, Tails
+from watersmeet.serve.registry.tail_files import TailReader, TailWriter
 
 
 def test_a_reader_sees_what_comes_after_it_batch_by_batch(tmp_path: Path) -> None:
     folder = RegistryFolder(tmp_path)
-    tail = Tail(folder, "a.b")
+    tail = TailReader(folder, "a.b")
     tail.open()
-    server = Tails(folder)
+    server = TailWriter(folder)
     assert server.wanted() == ["a.b"]
     server.append(3, {"a.b": ["1", "2"]})
-    late = Tail(folder, "a.b")
+    late = TailReader(folder, "a.b")
     late.open()
     server.append(4, {"a.b": ["3"]})
     assert tail.read() == ["1", "2", "3"]
@@ -29,9 +29,9 @@ def test_a_reader_sees_what_comes_after_it_batch_by_batch(tmp_path: Path) -> Non
 
 def test_a_batch_that_was_cut_off_is_shown_when_it_was_done_again(tmp_path: Path) -> None:
     folder = RegistryFolder(tmp_path)
-    tail = Tail(folder, "q")
+    tail = TailReader(folder, "q")
     tail.open()
-    server = Tails(folder)
+    server = TailWriter(folder)
     server.append(3, {"q": ["1"]})
     path = tmp_path / "tails" / "q.jsonl"
     with path.open("a") as file:
@@ -47,11 +47,11 @@ def test_a_batch_that_was_cut_off_is_shown_when_it_was_done_again(tmp_path: Path
 def test_a_long_file_is_begun_anew_and_nothing_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails_module, "MAX_BYTES", 50)
+    monkeypatch.setattr(tail_files, "MAX_BYTES", 50)
     folder = RegistryFolder(tmp_path)
-    tail = Tail(folder, "q")
+    tail = TailReader(folder, "q")
     tail.open()
-    server, seen = Tails(folder), []
+    server, seen = TailWriter(folder), []
     for batch in range(20):
         server.append(batch, {"q": [f"answer {batch}"]})
         seen += tail.read()
@@ -60,9 +60,9 @@ def test_a_long_file_is_begun_anew_and_nothing_is_missed(
 
 
 def test_what_nobody_waits_for_any_more_is_taken_away(tmp_path: Path) -> None:
-    folder, server = RegistryFolder(tmp_path), Tails(RegistryFolder(tmp_path))
+    folder, server = RegistryFolder(tmp_path), TailWriter(RegistryFolder(tmp_path))
     for name in ("here", "gone"):
-        Tail(folder, name).open()
+        TailReader(folder, name).open()
         server.append(0, {name: ["1"]})
     os.utime(tmp_path / "tails" / "gone.want", (0, 0))
     assert server.wanted() == ["here"]

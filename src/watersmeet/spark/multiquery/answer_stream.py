@@ -1,0 +1,47 @@
+"""The answers of a shared dataflow as a stream: blobs from the last level, and what makes rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.query import Query, Stream
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
+from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint
+from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
+from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.sources.read_sources import Sources
+
+
+@dataclass(frozen=True)
+class AnswerStream:
+    """Streaming blobs, (source, rows, chunk), and their decoder."""
+
+    blobs: DataFrame
+    decoder: AnswerDecoder
+
+
+def stream_answers(
+    spark: SparkSession,
+    dataflow: SharedDataflow,
+    *,
+    queries: Mapping[int, Query],
+    streams: Sequence[Stream],
+    sources: Sources,
+    partitions: int,
+) -> AnswerStream:
+    """The answers of all `queries`, by number, of a dataflow that reads these sources."""
+    ship = ship_dataflow(spark, dataflow)
+    tasks = plan_levels(
+        dataflow,
+        ship,
+        dataflow_inputs(dataflow, streams),
+        partitions=partitions,
+        fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
+        direct=sources.files.keys(),
+    )
+    blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
+    return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))
