@@ -8,7 +8,6 @@ from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
     KEEP,
-    PLACE,
     REF,
     TICK,
     TS,
@@ -24,19 +23,21 @@ from watersmeet.kernel.output.distinct import DistinctValues
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.progress.stream_bounds import StreamBounds
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
-from watersmeet.kernel.routing.grid import Grid, hash_keys, route
+from watersmeet.kernel.routing.fading_summary import elapsed_us, fade
+from watersmeet.kernel.routing.grid import Grid, coordinate, hash_keys, route
 from watersmeet.kernel.routing.heavy_hitters import Summary, merge, summarise
 from watersmeet.kernel.routing.hot_routing import Part, route_hot
 from watersmeet.kernel.routing.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
 from watersmeet.kernel.state.chunks import Changes, ChangeTracker, PersistedChunk
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 
 __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
+    "DEFAULT_TUNING",
     "KEEP",
     "NO_HOT_VALUES",
-    "PLACE",
     "QUERY",
     "REF",
     "TICK",
@@ -71,10 +72,14 @@ __all__ = [
     "StateLimit",
     "StreamBounds",
     "Summary",
+    "Tuning",
     "Watermark",
     "cool",
+    "coordinate",
     "decode_reports",
+    "elapsed_us",
     "encode_reports",
+    "fade",
     "hash_keys",
     "heat",
     "key_column",

@@ -25,6 +25,7 @@ from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Wa
 from watersmeet.kernel.shedding.limit import StateLimit
 from watersmeet.kernel.shedding.limited import LimitedJoin
 from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import Query
 
 HELD = "#answers"  # the section of answers that wait; no alias starts with this sign
@@ -41,6 +42,7 @@ class BucketPlan:
     emit_every_us: int | None = None
     initial_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limit: StateLimit | None = None  # of one bucket
+    tuning: Tuning = DEFAULT_TUNING
 
     @property
     def is_ranked(self) -> bool:
@@ -58,7 +60,7 @@ class BucketPlan:
         return AnswerDelay(HELD) if self.delays_answers else None
 
 
-def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
+def plan_bucket(query: Query, limit: StateLimit | None = None, tuning: Tuning = DEFAULT_TUNING) -> BucketPlan:
     """What the buckets of a query must know; `limit` is of one bucket."""
     order_by = {
         item.alias: tuple(c.name for c in item.stream.columns if c.name != item.stream.event_time)
@@ -67,7 +69,9 @@ def plan_bucket(query: Query, limit: StateLimit | None = None) -> BucketPlan:
     }
     every = query.aggregate.emit_every_us if query.aggregate else None
     delays = query.distinct and every is None
-    return BucketPlan(lay_out(query), lateness_policies(query), order_by, delays, every, limit=limit)
+    return BucketPlan(
+        lay_out(query), lateness_policies(query), order_by, delays, every, limit=limit, tuning=tuning
+    )
 
 
 class JoinBucket:
@@ -75,7 +79,7 @@ class JoinBucket:
 
     def __init__(self, plan: BucketPlan) -> None:
         self._plan = plan
-        self.join = MultiwayJoin(plan.layout, plan.initial_order)
+        self.join = MultiwayJoin(plan.layout, plan.initial_order, plan.tuning)
         self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
         self.counts = StepCounts()  # of the latest micro-batch
         self.waiting_bytes = 0  # this bucket's part of what waits in the numbering stage
@@ -105,20 +109,20 @@ class JoinBucket:
         if self.limited is None:
             steps = self.join.step(batch.tuples, now, batch.positions, batch.late_payload)
         else:  # without payload that comes late: it is the better part of what is to be limited
-            held = self.held.room if self.held else None
+            held = self.held.buffer if self.held else None
             steps = self.limited.step(batch.tuples, now, batch.positions, held, self.waiting_bytes)
         for answers in steps:
             if self.held is None:
                 yield answers
             else:
                 for part in answers.combine_chunks().to_batches():
-                    self.held.room.add(part)
+                    self.held.buffer.add(part)
         self.counts.add(self.join.counts if self.limited is None else self.limited.counts)
         self.join.arrived = {}
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
-        return self.join.persisted() + (self.held.room.persisted() if self.held else [])
+        return self.join.persisted() + (self.held.buffer.persisted() if self.held else [])
 
     def snapshot(self) -> dict[str, Any]:
         """The few numbers to persist beside them, fit for JSON."""
@@ -126,10 +130,10 @@ class JoinBucket:
         return {
             "watermark": self.watermark.snapshot(),
             "next_chunk": dict(join.next_chunk),
-            "newest_place": dict(join.newest_place),
+            "newest_place": dict(join.newest_position),
             "next_row": dict(join.next_row),
             "starts": dict(join.starts),
-            "next_held": self.held.room.next_number if self.held else 0,
+            "next_held": self.held.buffer.next_number if self.held else 0,
             **({"survival": self.limited.survival.snapshot()} if self.limited else {}),
             "hot": self.hot,
         }
@@ -161,16 +165,16 @@ class JoinBucket:
             self.held.watermark = self.watermark.now
             waiting = [chunk for chunk in everything if chunk.section == HELD]
             for chunk in sorted(waiting, key=lambda chunk: chunk.number):
-                self.held.room.add(chunk.batch, chunk.number)
-            self.held.room.next_number = snapshot["next_held"]
+                self.held.buffer.add(chunk.batch, chunk.number)
+            self.held.buffer.next_number = snapshot["next_held"]
 
     @property
     def state_rows(self) -> int:
-        return self.join.live_rows + (self.held.room.rows if self.held else 0)
+        return self.join.live_rows + (self.held.buffer.rows if self.held else 0)
 
     @property
     def state_bytes(self) -> int:
-        return self.join.payload_bytes + (self.held.room.nbytes if self.held else 0)
+        return self.join.payload_bytes + (self.held.buffer.nbytes if self.held else 0)
 
     @property
     def nbytes(self) -> int:
@@ -179,8 +183,8 @@ class JoinBucket:
 
     @property
     def used_bytes(self) -> int:
-        """Memory taken without the room that indexes have to grow into: what a limit is for."""
-        return self.join.used_bytes + (self.held.room.nbytes if self.held else 0)
+        """Memory in use, without what indexes have reserved to grow into: what a limit is for."""
+        return self.join.used_bytes + (self.held.buffer.nbytes if self.held else 0)
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,7 @@ class NumberingBucket:
             item.alias: RowNumberer(
                 f"#waiting {item.alias}",
                 plan.order_by.get(item.alias, ()),
-                ranks=item.window.counts_rows,
+                numbers=item.window.counts_rows,
             )
             for item in plan.layout.inputs
         }
@@ -221,13 +225,15 @@ class NumberingBucket:
         return Numbered(released, positions, now, late)
 
     def persisted(self) -> list[PersistedChunk]:
-        return [chunk for numberer in self._numberers.values() for chunk in numberer.room.persisted()]
+        return [chunk for numberer in self._numberers.values() for chunk in numberer.buffer.persisted()]
 
     def snapshot(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark.snapshot(),
-            "next_place": {alias: numberer.next_place for alias, numberer in self._numberers.items()},
-            "next_number": {alias: numberer.room.next_number for alias, numberer in self._numberers.items()},
+            "next_place": {alias: numberer.next_position for alias, numberer in self._numberers.items()},
+            "next_number": {
+                alias: numberer.buffer.next_number for alias, numberer in self._numberers.items()
+            },
         }
 
     @classmethod
@@ -239,20 +245,20 @@ class NumberingBucket:
         ordered = sorted(chunks, key=lambda chunk: chunk.number)
         for alias, numberer in bucket._numberers.items():
             numberer.watermark = bucket.watermark.now
-            numberer.next_place = snapshot["next_place"][alias]
+            numberer.next_position = snapshot["next_place"][alias]
             for chunk in ordered:
-                if chunk.section == numberer.room.section:
-                    numberer.room.add(chunk.batch, chunk.number)
-            numberer.room.next_number = snapshot["next_number"][alias]
+                if chunk.section == numberer.buffer.section:
+                    numberer.buffer.add(chunk.batch, chunk.number)
+            numberer.buffer.next_number = snapshot["next_number"][alias]
         return bucket
 
     @property
     def state_rows(self) -> int:
-        return sum(numberer.room.rows for numberer in self._numberers.values())
+        return sum(numberer.buffer.rows for numberer in self._numberers.values())
 
     @property
     def state_bytes(self) -> int:
-        return sum(numberer.room.nbytes for numberer in self._numberers.values())
+        return sum(numberer.buffer.nbytes for numberer in self._numberers.values())
 
     nbytes = state_bytes
 
@@ -260,8 +266,10 @@ class NumberingBucket:
 class Bucket:
     """A query over all of its streams' tuples, in one process."""
 
-    def __init__(self, query: Query, limit: StateLimit | None = None) -> None:
-        plan = plan_bucket(query, limit)
+    def __init__(
+        self, query: Query, limit: StateLimit | None = None, tuning: Tuning = DEFAULT_TUNING
+    ) -> None:
+        plan = plan_bucket(query, limit, tuning)
         self.query = query
         self.ranks = NumberingBucket(plan) if plan.is_ranked else None
         self.joins = JoinBucket(plan)

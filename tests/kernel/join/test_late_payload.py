@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +11,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 
-from tests.kernel.feeding import chunk, observed_max, output_rows
+from tests.kernel.feeding import SMALL, chunk, observed_max, output_rows
 from tests.strategies import cases
-from watersmeet.kernel import REF, TS, BatchInput, InputLayout, JoinBucket, Punctuation, lay_out, plan_bucket
+from watersmeet.kernel import (
+    REF,
+    TS,
+    BatchInput,
+    InputLayout,
+    JoinBucket,
+    Punctuation,
+    Tuning,
+    lay_out,
+    plan_bucket,
+)
 from watersmeet.kernel.columns.narrow import widened
-from watersmeet.kernel.join import multiway as join_module
-from watersmeet.kernel.join import pieces as pieces_module
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
@@ -50,8 +59,10 @@ class Shelf:
         ]
 
 
-def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]) -> list[pa.Table]:
-    bucket, shelf, answers = JoinBucket(plan_bucket(query)), Shelf(), []
+def answers_with_late_payload(
+    query: Query, batches: Sequence[MicroBatch | None], tuning: Tuning
+) -> list[pa.Table]:
+    bucket, shelf, answers = JoinBucket(plan_bucket(query, tuning=tuning)), Shelf(), []
     for batch in batches:
         new = {}
         for item, layout in zip(query.inputs, lay_out(query).inputs, strict=True):
@@ -64,17 +75,16 @@ def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]
     return answers
 
 
-@pytest.mark.parametrize("waiting", [0, join_module.MAX_WAITING])
-def test_answers_are_the_oracles(waiting: int, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
-    monkeypatch.setattr(join_module, "MAX_WAITING", waiting)
+@pytest.mark.parametrize("waiting", [0, SMALL.max_waiting])
+def test_answers_are_the_oracles(waiting: int, examples: Examples) -> None:
+    tuning = replace(SMALL, max_waiting=waiting)
 
     @given(cases(kinds=("plain",)))
     @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         assume(not any(item.window.counts_rows for item in query.inputs))
-        answers = answers_with_late_payload(query, [*batches, None])
+        answers = answers_with_late_payload(query, [*batches, None], tuning)
         expected = oracle.run(query, batches, flush=True)
         assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
 
@@ -88,7 +98,7 @@ def test_payload_is_fetched_for_answers_and_for_what_stays() -> None:
     query = bind_query(sql, streams)
     tuples = [Tuple(ts, {"k": ts, "v": f"text {ts}"}) for ts in range(100)]
     others = [Tuple(ts, {"k": ts if ts == 50 else -ts - 1, "v": f"other {ts}"}) for ts in range(100)]
-    bucket, shelf = JoinBucket(plan_bucket(query)), Shelf()
+    bucket, shelf = JoinBucket(plan_bucket(query, tuning=SMALL)), Shelf()
     layouts = lay_out(query).inputs
     new = {
         item.alias: shelf.put(layout, chunk(query, item, some))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 
 from tests.kernel.answered import answers_in
-from tests.kernel.feeding import feed, output_rows
+from tests.kernel.feeding import SMALL, feed, output_rows
 from tests.strategies import cases
 from watersmeet.kernel import Bucket, JoinBucket, NumberingBucket, Shed, StateLimit, plan_bucket
 from watersmeet.oracle import oracle
@@ -81,7 +81,7 @@ def test_answers_are_the_oracles_under_kinds_made_up_here(examples: Examples) ->
         @examples(60)
         def holds(case: Case) -> None:
             query, batches = case
-            kept, restored = Bucket(query), Bucket(query)
+            kept, restored = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL)
             of_kept, of_restored = [], []
             for batch in [*batches, None]:
                 of_kept += feed(kept, batch, flush=batch is None)
@@ -97,7 +97,7 @@ def test_answers_are_the_oracles_under_kinds_made_up_here(examples: Examples) ->
 
 def restore(bucket: Bucket) -> None:
     """Puts everything through its persisted form."""
-    plan = plan_bucket(bucket.query)
+    plan = plan_bucket(bucket.query, tuning=SMALL)
     bucket.joins = JoinBucket.restore(plan, bucket.joins.snapshot(), bucket.joins.persisted())
     if bucket.ranks is not None:
         bucket.ranks = NumberingBucket.restore(plan, bucket.ranks.snapshot(), bucket.ranks.persisted())
@@ -112,7 +112,7 @@ def two_streams(size_us: int, lateness_us: int = 0) -> Query:
 
 def test_state_under_a_made_up_kind_is_forgotten_and_shed() -> None:
     query = two_streams(100)
-    unlimited, limited = Bucket(query), Bucket(query, StateLimit(5_000, Shed.OLDEST))
+    unlimited, limited = Bucket(query, tuning=SMALL), Bucket(query, StateLimit(5_000, Shed.OLDEST), SMALL)
     found = {"unlimited": 0, "limited": 0}
     for step in range(100):
         tuples = [Tuple(20 * step + n, {"k": n % 5, "v": n}) for n in range(20)]

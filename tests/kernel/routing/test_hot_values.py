@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.feeding import chunk, observed_max, output_rows
+from tests.kernel.feeding import SMALL, chunk, observed_max, output_rows
 from tests.strategies import cases
 from watersmeet.kernel import (
     NO_HOT_VALUES,
@@ -63,7 +63,7 @@ class Cluster:
 
     def __init__(self, query: Query, grid: Grid, rng: random.Random) -> None:
         self.query, self.grid, self.rng = query, grid, rng
-        self.plan = plan_bucket(query)
+        self.plan = plan_bucket(query, tuning=SMALL)
         self.buckets = [JoinBucket(self.plan) for _ in range(grid.buckets)]
         self.table = NO_HOT_VALUES
         self.newest: dict[str, int] = {}  # by alias

@@ -8,13 +8,23 @@ that is done again is decided again in the same way.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.kernel import Grid, HotTable, InputLayout, JoinLayout, Summary, Watermark, cool, heat, merge
-from watersmeet.kernel.routing.grid import coordinate
+from watersmeet.kernel import (
+    Grid,
+    HotTable,
+    InputLayout,
+    JoinLayout,
+    Summary,
+    Watermark,
+    cool,
+    coordinate,
+    elapsed_us,
+    fade,
+    heat,
+)
 from watersmeet.plan.routing.hot_keys import ClassLoad, choose_hot
 from watersmeet.query import BEGINNING, NEVER
 from watersmeet.spark.exchange.hot_keys import HotKeys, batch_id, decode_summaries, summary_size, table_of
@@ -53,10 +63,7 @@ class HotKeyCoordinator:
         clock = max(watermark.now, min(seen))
         blobs = sorted((message.input, message.summary) for message in reported if message.summary)
         counts = [(number, *decode_summaries(blob)) for number, blob in blobs]
-        since = state.get("clock")
-        if since is None:
-            since = min([clock, *(min_ts for _, min_ts, _ in counts)])
-        passed_us = max(0, clock - since)
+        passed_us = elapsed_us(state.get("clock"), clock, (min_ts for _, min_ts, _ in counts))
         sketches = self._follow(state.get("sketches", {}), counts, passed_us)
         counted = state.get("rows", 0) + sum(s.total for _, _, by_class in counts for s in by_class.values())
         table = table_of(state).without_over(watermark.now)
@@ -87,9 +94,8 @@ class HotKeyCoordinator:
             for cls in (cls for cls in item.classes if cls in self.hot.classes):
                 name, windows = _name(item.alias, cls), passed_us / _window_us(item)
                 old = Summary.from_json(before[name]) if name in before else Summary()
-                new = merge([by[cls] for at, _, by in counts if at == number and cls in by], size)
-                live = -math.expm1(-windows) / windows if windows else 1.0
-                sketches[name] = merge([old.scaled(math.exp(-windows)), new.scaled(live)], size)
+                new = (by[cls] for at, _, by in counts if at == number and cls in by)
+                sketches[name] = fade(old, new, windows, size)
         return sketches
 
     def _decide(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.plan.explain.test_paper_queries import example
 from tests.plan.joins import join_query
+from tests.plan.papers import example
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.advice.advice import SiteSimulation, sample_seconds, simulate_advice, window_fill_s
 from watersmeet.lab.wan.advice.sample import draw_sample, taken_sample

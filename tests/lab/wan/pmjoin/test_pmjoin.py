@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plan.sites.pmjoin.models import paper_example
+from tests.plan.papers import example
 from tests.strategies import ALL_WINDOWS, KEY_DOMAINS, cases
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.figures.pmjoin.example import (
@@ -135,7 +135,7 @@ def test_example_1_is_simulated_at_its_costs(scheme: str, seconds: float) -> Non
 
 
 def test_example_1_is_the_query_of_the_examples() -> None:
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     ours, known = example_1()
     assert ours.graph == query.graph
     model, other = rate_model(query, statistics), rate_model(ours, known)
