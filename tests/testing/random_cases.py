@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
+from tests.kernel.feeding import SMALL as SMALL_KERNEL
 from tests.strategies import KEY_DOMAINS, ORIGINS_US
-from watersmeet.kernel import Shed, StateLimit
+from watersmeet.kernel import DEFAULT_TUNING, Shed, StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
     UNBOUNDED,
@@ -131,6 +132,7 @@ def _setup(rng: random.Random, seed: int, variant: str) -> Setup:
         workers=rng.choice([1, 2, 3]),
         map_tasks=rng.choice([1, 2, 3]),
         seed=seed,
+        kernel_tuning=SMALL_KERNEL if rng.random() < 0.5 else DEFAULT_TUNING,
         tuning=DEFAULT if variant != "late columns" and rng.random() < 0.3 else SMALL,
     )
     match variant:

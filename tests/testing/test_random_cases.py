@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from unittest import mock
 
 import pytest
 
 from tests.testing.random_cases import VARIANTS, RandomCase, draw_case
 from watersmeet.kernel import Shed
-from watersmeet.kernel.columns import narrow
-from watersmeet.kernel.state import slice as slices
 from watersmeet.oracle import oracle
 from watersmeet.testing import InProcessEngine, Step
 
-CASES = 168  # twelve of each variant
-CHUNKS = 12  # tests that share them, so that a failing one names a few cases
+CASES = 154  # eleven of each variant
+CHUNKS = 11  # tests that share them, so that a failing one names a few cases
 WITH_ANSWERS = 0.8  # of the cases, at the least
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_thresholds() -> Iterator[None]:
-    """Thresholds that the few tuples of a case reach."""
-    with (
-        mock.patch.object(slices, "WORTH_TRIMMING", 1),
-        mock.patch.object(narrow, "WORTH_ROWS", 2),
-    ):
-        yield
 
 
 @dataclass(frozen=True)
@@ -149,16 +135,16 @@ def test_cases_reach_what_they_are_about(outcomes: dict[int, Outcome]) -> None:
             for each in own
         )
 
-    assert reached("hot values", "hot_values") >= 10
-    assert reached("hot files", "hot_values") >= 10
-    assert reached("limit small", "shed_") >= 6
+    assert reached("hot values", "hot_values") >= 9
+    assert reached("hot files", "hot_values") >= 9
+    assert reached("limit small", "shed_") >= 5
     assert sum(reached(variant, "late_") for variant in VARIANTS) >= CASES // 5
     found = [
         sum(outcomes[seed].found[""].values())
         for seed in range(CASES)
         if VARIANTS[seed % len(VARIANTS)] == "limit small"
     ]
-    assert sum(count > 0 for count in found) >= 8
+    assert sum(count > 0 for count in found) >= 7
 
 
 def _share(outcomes: list[Outcome]) -> float:

@@ -14,7 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.kernel import StateLimit
+from watersmeet.kernel import DEFAULT_TUNING, StateLimit
+from watersmeet.kernel import Tuning as KernelTuning
 from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
@@ -51,6 +52,7 @@ class Setup:
     map_tasks: int = 2  # that read each stream
     seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
     tuning: Tuning = DEFAULT  # the sizes by which the engine works
+    kernel_tuning: KernelTuning = DEFAULT_TUNING  # and those of its kernel
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ class InProcessEngine:
             hot=hot if setup.hot_values else None,
             parallelism=setup.workers,
             tuning=setup.tuning,
+            kernel_tuning=setup.kernel_tuning,
         )
         return QueryDataflow(plan_tasks(plan, options))
 

@@ -84,7 +84,9 @@ class _TaskPlanner:
     def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
         query, labels = self.query, bucket_labels(self.plan.partitions)
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        bucket = replace(plan_bucket(query, self._share(grid)), initial_order=orders)
+        bucket = replace(
+            plan_bucket(query, self._share(grid), self.options.kernel_tuning), initial_order=orders
+        )
         hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, self.options.hot)
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
         whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream
@@ -186,7 +188,9 @@ class _TaskPlanner:
         columns = tuple(output.name for output in self.query.select)
         labels, limit = bucket_labels(self.plan.partitions), self.options.limit
         grid = Grid((len(labels),))
-        plan = self._stage_plan("distinct", plan_bucket(self.query, self._share(grid)), grid, labels)
+        plan = self._stage_plan(
+            "distinct", plan_bucket(self.query, self._share(grid), self.options.kernel_tuning), grid, labels
+        )
         stage = StageTask("distinct", DistinctStage(replace(plan, streams=()), columns), VALUES_SCHEMA)
         pack = frugally(PackValues(columns, labels), limit)
         return DistinctTasks(columns, pack, stage, frugally(UnpackValues(), limit))

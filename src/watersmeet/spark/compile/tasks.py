@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StructType
 
-from watersmeet.kernel import StateLimit
+from watersmeet.kernel import DEFAULT_TUNING, StateLimit
+from watersmeet.kernel import Tuning as KernelTuning
 from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
@@ -40,6 +41,7 @@ class TaskOptions:
     ship: Callable[[SharedDataflow], SharedShip] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
     tuning: Tuning = DEFAULT
+    kernel_tuning: KernelTuning = DEFAULT_TUNING
 
 
 @dataclass(frozen=True)
