@@ -122,14 +122,14 @@ def queries(
     kind = draw(st.sampled_from(list(kinds)))
     types = [draw(st.sampled_from(list(key_types))) for _ in members]
     streams = [draw(_stream(n, stream_of, members, types, payloads)) for n in range(max(stream_of) + 1)]
-    lives = [draw(window(windows)) for _ in aliases]
-    if kind == "aggregate" and not any(life.is_bounded for life in lives):
-        lives[0] = range_us(draw(st.sampled_from(SIZES_US)))
+    drawn = [draw(window(windows)) for _ in aliases]
+    if kind == "aggregate" and not any(each.is_bounded for each in drawn):
+        drawn[0] = range_us(draw(st.sampled_from(SIZES_US)))
     inputs = [
         Input(
             alias,
             streams[stream_of[n]],
-            lives[n],
+            drawn[n],
             (_over_one(alias),) if draw(st.integers(0, 2 * count)) == 0 else (),
         )
         for n, alias in enumerate(aliases)
@@ -153,7 +153,7 @@ def queries(
 
 @st.composite
 def class_members(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
-    """Which inputs, by place, each attribute class joins: the papers' shapes and random ones between."""
+    """Which inputs, by position, each attribute class joins: the papers' shapes and random ones between."""
     if count == 1:
         return []
     everyone = tuple(range(count))

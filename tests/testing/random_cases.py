@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
+from tests.kernel.feeding import SMALL as SMALL_KERNEL
 from tests.strategies import KEY_DOMAINS, ORIGINS_US
 from watersmeet.kernel import Shed, StateLimit
-from watersmeet.kernel import Tuning as KernelTuning
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
     UNBOUNDED,
@@ -55,7 +55,7 @@ SMALL = Tuning(
     late_bytes=1,
     read_rows=7,
     chosen_rows=3,
-    kernel=KernelTuning(narrow_rows=2, trim_rows=1),
+    kernel=SMALL_KERNEL,
 )
 
 VARIANTS = (

@@ -12,8 +12,8 @@ from watersmeet.kernel import Shed
 from watersmeet.oracle import oracle
 from watersmeet.testing import InProcessEngine, Step
 
-CASES = 168  # twelve of each variant
-CHUNKS = 12  # tests that share them, so that a failing one names a few cases
+CASES = 154  # eleven of each variant
+CHUNKS = 11  # tests that share them, so that a failing one names a few cases
 WITH_ANSWERS = 0.8  # of the cases, at the least
 
 
@@ -135,16 +135,16 @@ def test_cases_reach_what_they_are_about(outcomes: dict[int, Outcome]) -> None:
             for each in own
         )
 
-    assert reached("hot values", "hot_values") >= 10
-    assert reached("hot files", "hot_values") >= 10
-    assert reached("limit small", "shed_") >= 6
+    assert reached("hot values", "hot_values") >= 9
+    assert reached("hot files", "hot_values") >= 9
+    assert reached("limit small", "shed_") >= 5
     assert sum(reached(variant, "late_") for variant in VARIANTS) >= CASES // 5
     found = [
         sum(outcomes[seed].found[""].values())
         for seed in range(CASES)
         if VARIANTS[seed % len(VARIANTS)] == "limit small"
     ]
-    assert sum(count > 0 for count in found) >= 8
+    assert sum(count > 0 for count in found) >= 7
 
 
 def _share(outcomes: list[Outcome]) -> float:

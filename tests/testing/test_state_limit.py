@@ -1,4 +1,4 @@
-"""Bounded memory: state keeps within its limit, what that costs is told, `none` sheds nothing."""
+"""Bounded memory: state keeps within its limit, what that costs is reported, `none` sheds nothing."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missin
     assert found <= expected
     assert sum(step.metrics["combinations"] for step in steps) == found.total()
     missed = sum(step.metrics["missed_milli"] for step in steps) / 1000
-    told = found.total() / (found.total() + missed)
-    assert 0.2 < told < 0.9
-    assert told == pytest.approx(found.total() / expected.total(), abs=0.05)
+    reported = found.total() / (found.total() + missed)
+    assert 0.2 < reported < 0.9
+    assert reported == pytest.approx(found.total() / expected.total(), abs=0.05)
 
 
 def test_none_sheds_nothing() -> None:

@@ -18,7 +18,20 @@ from typing import Any
 
 from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
-from watersmeet.query import BEGINNING, NEVER, Aggregate, Input, Query, Stream
+from watersmeet.query import (
+    BEGINNING,
+    NEVER,
+    Aggregate,
+    Input,
+    Query,
+    RangeWindow,
+    RowsWindow,
+    Stream,
+    TumbleRowsWindow,
+    TumbleWindow,
+    UnboundedWindow,
+    Window,
+)
 from watersmeet.query.values import canonical, order_key
 
 
@@ -168,13 +181,35 @@ def _candidates(query: Query, item: Input, tuples: Sequence[Tuple]) -> list[_Can
 def _ends(item: Input, tuples: Sequence[Tuple]) -> list[tuple[Tuple, int]]:
     """Each tuple with the instant it leaves its window."""
     if not item.window.counts_rows:
-        return [(tuple_, item.window.end_us(tuple_.ts)) for tuple_ in tuples]
+        return [(tuple_, _end(item.window, tuple_.ts)) for tuple_ in tuples]
     ordered = sorted(tuples, key=lambda tuple_: _row_order(item.stream, tuple_))
     ends = []
     for number, tuple_ in enumerate(ordered):
-        successor = item.window.successor(number)
+        successor = _successor(item.window, number)
         ends.append((tuple_, ordered[successor].ts if successor < len(ordered) else NEVER))
     return ends
+
+
+def _end(window: Window, ts: int) -> int:
+    """The semantics of time windows, said a second time: what the engine takes from a window is checked."""
+    match window:
+        case RangeWindow():
+            return ts + window.size + 1
+        case TumbleWindow():
+            return (ts // window.size + 1) * window.size
+        case UnboundedWindow():
+            return NEVER
+    raise NotImplementedError(f"the oracle does not know the ends of {window.pretty()}")
+
+
+def _successor(window: Window, row: int) -> int:
+    """The number of the row at whose event time this one ends."""
+    match window:
+        case RowsWindow():
+            return row + window.size
+        case TumbleRowsWindow():
+            return (row // window.size + 1) * window.size
+    raise NotImplementedError(f"the oracle does not know the ends of {window.pretty()}")
 
 
 def _row_order(stream: Stream, tuple_: Tuple) -> tuple[Any, ...]:

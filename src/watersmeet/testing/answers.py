@@ -31,14 +31,14 @@ def answer_rows(schema: StructType, output: Sequence[pa.RecordBatch]) -> list[pa
     """Complete combinations of a stage whose answers are rows of plain columns, as `schema` has them."""
     found = []
     for batch in output:
-        own, place, columns = batch.filter(pc.is_null(batch.column(METRICS))), 0, {}
+        own, position, columns = batch.filter(pc.is_null(batch.column(METRICS))), 0, {}
         for field in schema:
             inside = list(field.dataType) if isinstance(field.dataType, StructType) else [field]
             arrays = []
             for part in inside:
-                array = own.column(f"c{place}")
+                array = own.column(f"c{position}")
                 arrays.append(array.cast(_TIMESTAMP) if isinstance(part.dataType, TimestampType) else array)
-                place += 1
+                position += 1
             is_struct = isinstance(field.dataType, StructType)
             names = [part.name for part in inside]
             columns[field.name] = pa.StructArray.from_arrays(arrays, names) if is_struct else arrays[0]
@@ -81,9 +81,9 @@ def distinct_values(
     if not selected:
         return [], 0
     columns: dict[str, pa.Array] = {}
-    for place, output in enumerate(query.select):
+    for position, output in enumerate(query.select):
         type_ = output_type(query, output.expr)
-        columns[output.name] = typed_array([row[place] for row, _, _ in selected], type_)
+        columns[output.name] = typed_array([row[position] for row, _, _ in selected], type_)
     columns[ANSWER_TS] = pa.array([t for _, t, _ in selected], pa.int64()).cast(_TIMESTAMP)
     columns[ANSWER_END] = pa.array([end for _, _, end in selected], pa.int64())
     rows = cluster.run_map(distinct.pack, [pa.RecordBatch.from_pydict(columns)])

@@ -81,7 +81,7 @@ class Cluster:
         found = []
         for label, own in self._shuffle(rows).items():
             for frame in self._stateful_task(name, processor, label, own):
-                found += pa.Table.from_pandas(frame, expected, preserve_index=False).to_batches()
+                found += pa.Table.from_pandas(frame, expected, preserve_index=False, nthreads=1).to_batches()
         return found
 
     def _shuffle(self, batches: list[pa.RecordBatch]) -> dict[int, pa.Table]:
@@ -106,7 +106,9 @@ class Cluster:
             with self._task(self._home(label)):
                 task.init(store)  # type: ignore[arg-type]
                 cut = self._random.randrange(rows.num_rows + 1)
-                frames = [part.to_pandas() for part in (rows[:cut], rows[cut:]) if part.num_rows]
+                frames = [
+                    part.to_pandas(use_threads=False) for part in (rows[:cut], rows[cut:]) if part.num_rows
+                ]
                 output = task.handleInputRows((label,), iter(frames), None)  # type: ignore[arg-type]
                 if not self.failures:
                     return list(output)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
@@ -34,12 +35,14 @@ def write_batches(folder: Path, query: Query, batches: Sequence[MicroBatch]) -> 
 
 
 def write_control(folder: Path, batches: int, *, flush: bool) -> None:
-    """Files that say nothing while there are batches, then the end."""
+    """Files without a row while there are batches, then the end."""
     control = folder / "control"
     control.mkdir()
-    for number, text in enumerate([*[""] * batches, *(["end\n"] if flush else [])]):
-        (control / f"{number:04}.txt").write_text(text)
-        _set_time(control / f"{number:04}.txt", number)
+    nothing: list[str] = []
+    for number, rows in enumerate([*[nothing] * batches, *([["end"]] if flush else [])]):
+        path = control / f"{number:04}.parquet"
+        pq.write_table(pa.table({"value": pa.array(rows, pa.string())}), path)
+        _set_time(path, number)
 
 
 def _set_time(path: Path, number: int) -> None:
@@ -68,7 +71,7 @@ def answers(spark: SparkSession, folder: Path, query: Query, *, direct: bool) ->
         spark=spark,
         plan=plan_physical(query, partitions),
         sources=sources,
-        control=control.text(str(folder / "control")),
+        control=control.parquet(str(folder / "control")),
         files={name: frame for name, frame in named.items() if frame is not None},
     )
     return compiler.answers()
