@@ -13,8 +13,9 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.columns.hash_index import END_NEVER, HashIndex, find_pairs, overlapping_pairs
+from watersmeet.kernel.columns.hash_index import HashIndex, fetch_times, find_pairs, overlapping_pairs
 from watersmeet.kernel.columns.hashing import hash_column
+from watersmeet.query import NEVER
 
 PROBERS = 200_000
 ROUNDS = 7
@@ -61,7 +62,8 @@ def compare(rows: int, keys: int) -> tuple[float, float]:
     def in_step() -> tuple[np.ndarray, np.ndarray]:
         parts = index.heads, index.bitmap, index.chain, index.link_bits
         pairs = find_pairs(*parts, 0, 10, wanted, *lives)
-        found = overlapping_pairs(pairs, at, 0, END_NEVER, 0, np.empty(0, np.int64), *lives)
+        begins = fetch_times(at, 0, pairs[1])
+        found = overlapping_pairs(pairs, begins, np.full(len(begins), NEVER), *lives)
         same = hashes.view(np.int64)[found[1]] == wanted[found[0]]  # whoever probes verifies
         return found[0][same], found[1][same]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from unittest import mock
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.testing.random_cases import VARIANTS, RandomCase, draw_case
 from watersmeet.kernel import Shed
-from watersmeet.kernel.columns import narrow
-from watersmeet.kernel.state import slice as slices
+from watersmeet.kernel import Tuning as KernelTuning
 from watersmeet.oracle import oracle
+from watersmeet.spark.tuning import Tuning
 from watersmeet.testing import InProcessEngine, Step
 
 CASES = 168  # twelve of each variant
@@ -21,14 +19,8 @@ CHUNKS = 12  # tests that share them, so that a failing one names a few cases
 WITH_ANSWERS = 0.8  # of the cases, at the least
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small_thresholds() -> Iterator[None]:
-    """Thresholds that the few tuples of a case reach."""
-    with (
-        mock.patch.object(slices, "WORTH_TRIMMING", 1),
-        mock.patch.object(narrow, "WORTH_ROWS", 2),
-    ):
-        yield
+# Thresholds that the few tuples of a case reach.
+SMALL = Tuning(kernel=KernelTuning(trim_rows=1, narrow_rows=2))
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class Outcome:
 
 def run_case(case: RandomCase) -> Outcome:
     queries = case.queries if case.variant == "shared" else case.query
-    with InProcessEngine(queries, case.setup) as engine:
+    with InProcessEngine(queries, replace(case.setup, tuning=SMALL)) as engine:
         steps = []
         for number, batch in enumerate(case.batches):
             disturb(engine, case.disturbance, number)

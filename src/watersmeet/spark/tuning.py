@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from watersmeet.kernel import DEFAULT_TUNING
+from watersmeet.kernel import Tuning as KernelTuning
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
@@ -41,6 +44,8 @@ class Tuning:
     read_rows: int = 1 << 18
     read_bytes: int = 32 << 20
     chosen_rows: int = 1 << 14
+
+    kernel: KernelTuning = DEFAULT_TUNING
 
 
 DEFAULT = Tuning()
