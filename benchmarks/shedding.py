@@ -4,8 +4,8 @@
     python benchmarks/shedding.py --zipf 0 --zipf 0.6 --zipf 0.9 --zipf 1.2 --limit 0.2
 
 The kernel alone, one bucket, the same tuples under each limit. `found` is the share of the answers of an
-unlimited run, `reported` the completeness that the run itself estimated. The limit is given as a share of the
-memory that the unlimited run takes.
+unlimited run, `estim.` the completeness that the run itself estimates. The limit is a share of the memory
+that the unlimited run takes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Workload:
 @dataclass(frozen=True)
 class Outcome:
     answers: int
-    reported: float
+    estimated: float
     shed: int
     peak_bytes: int
 
@@ -112,7 +112,7 @@ def table(
     workloads: Mapping[str, Workload], shares: Sequence[float], policies: Sequence[Shed]
 ) -> Iterator[str]:
     yield f"{'workload':<22} {'limit':>6} " + " ".join(
-        f"{shed + ' found':>13} {'reported':>8}" for shed in policies
+        f"{shed + ' found':>13} {'estim.':>7}" for shed in policies
     )
     for name, workload in workloads.items():
         whole = run(workload)
@@ -120,7 +120,7 @@ def table(
             cells = []
             for shed in policies:
                 part = run(workload, StateLimit(int(share * whole.peak_bytes), shed))
-                cells.append(f"{part.answers / whole.answers:>13.1%} {part.reported:>8.1%}")
+                cells.append(f"{part.answers / whole.answers:>13.1%} {part.estimated:>7.1%}")
             yield f"{name:<22} {share:>6.0%} {' '.join(cells)}"
 
 

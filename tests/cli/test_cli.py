@@ -196,7 +196,7 @@ def test_arguments_that_do_not_exist_are_refused(capsys: pytest.CaptureFixture[s
     assert Said(capsys, *arguments.split()).code == 2
 
 
-def test_size_tells_the_partitions_a_completeness_takes(
+def test_size_shows_the_partitions_a_completeness_takes(
     capsys: pytest.CaptureFixture[str], pipeline: Path
 ) -> None:
     said = Said(
@@ -207,7 +207,7 @@ def test_size_tells_the_partitions_a_completeness_takes(
     assert json.loads(said.out)["partitions_needed"] == 9
 
 
-def test_size_tells_the_memory_by_statistics_and_by_the_progress_of_a_run(
+def test_size_shows_the_memory_by_statistics_and_by_the_progress_of_a_run(
     capsys: pytest.CaptureFixture[str], pipeline: Path, tmp_path: Path
 ) -> None:
     plain = Said(capsys, "size", pipeline, "--json", "--partitions", "2")

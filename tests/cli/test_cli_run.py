@@ -114,7 +114,7 @@ def test_two_queries_over_files_to_the_end_of_time(tmp_path: Path, long_mode: bo
 
 
 @pytest.mark.variant  # a ring that is served is stopped and resumed in the same way
-def test_a_stopped_run_resumes_with_the_command_it_tells_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_with_the_command_it_prints_and_loses_nothing(tmp_path: Path) -> None:
     file = write(tmp_path, ENDLESS)
     first = subprocess.Popen(
         command("run", "pipeline.sql", "--json", *MASTER),

@@ -38,7 +38,7 @@ def test_the_demo_ends_with_the_verdict(spark: SparkSession, tmp_path: Path) -> 
     assert "late     0" in shown
 
 
-def test_a_demo_that_is_stopped_tells_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_demo_that_is_stopped_gives_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
     out = io.StringIO()
     show_demo(SMALL, Session(spark), tmp_path, Console(file=out), until=lambda: True)
     assert "verdict" not in out.getvalue()

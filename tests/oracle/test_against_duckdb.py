@@ -44,25 +44,33 @@ def test_answers_under_one_kind_of_window(
     """Each kind of window by itself and beside UNBOUNDED."""
     kinds = (kind, kind, UnboundedWindow)
 
+    answered: list[bool] = []
+
     @settings(max_examples=500 if long_mode else 30)
     @given(cases(max_inputs=3, kinds=["plain"], windows=kinds))
     def check(case: tuple[Query, list[MicroBatch]]) -> None:
-        assert_same_answers(database, *case)
+        answered.append(assert_same_answers(database, *case))
 
     check()
+    assert_share(answered)
 
 
 def test_answers_under_mixed_windows(database: duckdb.DuckDBPyConnection, long_mode: bool) -> None:
+    answered: list[bool] = []
+
     @settings(max_examples=1000 if long_mode else 60)
     @given(cases(min_inputs=2, max_inputs=5, kinds=["plain"]))
     def check(case: tuple[Query, list[MicroBatch]]) -> None:
-        assert_same_answers(database, *case)
+        answered.append(assert_same_answers(database, *case))
 
     check()
+    assert_share(answered)
 
 
 def test_distinct_emits_what_becomes_present(database: duckdb.DuckDBPyConnection, long_mode: bool) -> None:
     """A value is emitted at each instant that has it where the instant before had not."""
+
+    answered: list[bool] = []
 
     @settings(max_examples=500 if long_mode else 50)
     @given(cases(max_inputs=3, kinds=["distinct"]))
@@ -82,12 +90,16 @@ def test_distinct_emits_what_becomes_present(database: duckdb.DuckDBPyConnection
         """,
         )
         assert found == bag(emitted(query, streams))
+        answered.append(bool(found))
 
     check()
+    assert_share(answered)
 
 
 def test_aggregates_sample_every_tick(database: duckdb.DuckDBPyConnection, long_mode: bool) -> None:
     """At each multiple of the period, GROUP BY over the combinations inside their windows then."""
+
+    answered: list[bool] = []
 
     @settings(max_examples=500 if long_mode else 50)
     @given(cases(max_inputs=3, kinds=["aggregate"]))
@@ -106,13 +118,21 @@ def test_aggregates_sample_every_tick(database: duckdb.DuckDBPyConnection, long_
         """,
         )
         assert found == bag(emitted(query, streams, watermark=horizon))
+        answered.append(bool(found))
 
     check()
+    assert_share(answered, 0.3)  # many have no tick while they have combinations, or fail their HAVING
+
+
+def assert_share(answered: Sequence[bool], least: float = 0.5) -> None:
+    """At least this share of the cases had answers to compare."""
+    assert sum(answered) >= least * len(answered)
 
 
 def assert_same_answers(
     database: duckdb.DuckDBPyConnection, query: Query, batches: Sequence[MicroBatch]
-) -> None:
+) -> bool:
+    """DuckDB and the oracle agree; whether there were any answers."""
     streams = merged(query, batches)
     load(database, query, streams)
     largest = f"greatest({', '.join(f'{item.alias}.ts' for item in query.inputs)})"
@@ -125,6 +145,7 @@ def assert_same_answers(
     """,
     )
     assert found == bag(emitted(query, streams))
+    return bool(found)
 
 
 def merged(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]]:

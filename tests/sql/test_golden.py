@@ -6,11 +6,11 @@ its queries. WATERSMEET_GOLDEN=write rewrites the second half; read the differen
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.golden import check_golden
 from watersmeet.errors import SqlError
 from watersmeet.sql import bind_select, parse_pipeline, parse_statements
 
@@ -27,22 +27,16 @@ def bind_over_shared_streams(text: str) -> str:
     return "\n\n".join(query.pretty() for query in queries)
 
 
-def compare(path: Path, text: str, outcome: str) -> None:
-    if os.environ.get("WATERSMEET_GOLDEN") == "write":
-        path.write_text(f"{text}{SEPARATOR}{outcome}\n")
-    assert path.read_text() == f"{text}{SEPARATOR}{outcome}\n"
-
-
 @pytest.mark.parametrize("path", sorted((GOLDEN / "refusals").iterdir()), ids=lambda path: path.stem)
 def test_a_refusal_says_what_where_and_what_instead(path: Path) -> None:
     text = path.read_text().split(SEPARATOR)[0]
     with pytest.raises(SqlError) as refusal:
         bind_over_shared_streams(text)
-    compare(path, text, str(refusal.value))
+    check_golden(path, f"{text}{SEPARATOR}{refusal.value}")
     assert "\x1b" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("path", sorted((GOLDEN / "queries").iterdir()), ids=lambda path: path.stem)
 def test_a_query_binds_to_what_it_means(path: Path) -> None:
     text = path.read_text().split(SEPARATOR)[0]
-    compare(path, text, bind_over_shared_streams(text))
+    check_golden(path, f"{text}{SEPARATOR}{bind_over_shared_streams(text)}")

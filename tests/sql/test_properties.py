@@ -89,14 +89,15 @@ def test_windows_and_classes_come_out_as_put_in(
     assert query.graph.is_connected
 
 
-def bind_or_refuse(text: str) -> None:
-    """Anything but success and SqlError fails the test; a refusal must point into the text."""
+def bind_or_refuse(text: str) -> bool:
+    """Anything but success and SqlError fails the test; a refusal must point into the text. Whether bound."""
     refusal = None
     try:
         parse_pipeline(text)
     except SqlError as error:
         refusal = error
     assert refusal is None or 1 <= refusal.line <= text.count("\n") + 1
+    return refusal is None
 
 
 @settings(max_examples=200)
@@ -133,17 +134,23 @@ def test_any_words_are_bound_or_refused(words: str) -> None:
 def test_mutated_queries_are_bound_or_refused(seed: int, long_mode: bool) -> None:
     random_ = random.Random(seed)
     shared = (GOLDEN / "streams.sql").read_text()
-    texts = [path.read_text().split("\n=====\n")[0] for path in sorted(GOLDEN.glob("*/*.txt"))]
+    queries, refusals = (
+        [path.read_text().split("\n=====\n")[0] for path in sorted(GOLDEN.glob(f"{folder}/*.txt"))]
+        for folder in ("queries", "refusals")
+    )
+    texts = [*queries, *refusals]
+    bound = []
     for _ in range(4_000 if long_mode else 150):
-        text = random_.choice(texts)
-        for _ in range(random_.randint(1, 4)):
+        text = random_.choice(random_.choice((queries, refusals)))
+        for _ in range(random_.choice((1, 1, 2, 4))):
             start = random_.randrange(len(text) + 1)
             end = min(len(text), start + random_.choice((0, 0, 1, 2, 8)))
             other = random_.choice(texts)
             cut = random_.randrange(len(other) + 1)
             piece = random_.choice((random_.choice(WORDS), other[cut : cut + random_.randint(0, 12)], ""))
             text = text[:start] + piece + text[end:]
-        bind_or_refuse(shared + text)
+        bound.append(bind_or_refuse(shared + text))
+    assert 0.05 < sum(bound) / len(bound) < 0.9  # else one of the two was hardly tried
 
 
 @pytest.mark.parametrize("opening", ["(", "lower(", "NOT ", "a.k0 + (", "CASE WHEN "])

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from watersmeet.kernel import ChangeTracker, PersistedChunk
 from watersmeet.spark.stages.state_log import StateLog
+from watersmeet.spark.tuning import Tuning
 
 SHOWN_ROWS = 10  # of a chunk; of larger ones only the columns
 
@@ -52,13 +53,13 @@ class Persisted:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self._log = StateLog(self.store)  # type: ignore[arg-type]
-        self._head = self._log.read_head("FINGERPRINT")
+        self.log = StateLog(self.store, Tuning())  # type: ignore[arg-type]
+        self._head = self.log.read_head("FINGERPRINT")
         self._tracker = ChangeTracker()
 
     def keep(self, bucket: Persisting) -> None:
         changes = self._tracker.changes(bucket.persisted())
-        self._head = self._log.write(self._head, changes, bucket.snapshot())
+        self._head = self.log.write(self._head, changes, bucket.snapshot())
 
     def describe(self) -> dict[str, Any]:
         """The variables, the keys, the head, and each chunk."""

@@ -11,21 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.kernel.feeding import chunk, observed_max
+from tests.kernel.feeding import feed
 from tests.kernel.multiquery.feeding import run_dataflow
 from tests.state_format.cases import BATCHES, CASES, SECOND_US, STREAMS, shared_dataflow, shared_queries
 from tests.state_format.golden import compare
 from tests.state_format.stored import Persisted
+from watersmeet.errors import DataError
 from watersmeet.kernel import (
     TS,
+    Bucket,
     Changes,
     DistinctValues,
     Grid,
     HotTable,
     HotValue,
-    JoinBucket,
     LatenessPolicy,
-    NumberingBucket,
     PersistedChunk,
     Punctuation,
     StateLimit,
@@ -45,21 +45,14 @@ from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.exchange.routing_files import RoutingFiles
 from watersmeet.spark.multiquery.stage import LevelState
 from watersmeet.spark.stages.hot_key_coordinator import HotKeyCoordinator
-from watersmeet.spark.stages.state_log import StateLog
-
-
-def _arriving(query: Query, number: int) -> tuple[dict[str, pa.RecordBatch], Punctuation]:
-    batch = BATCHES[number]
-    chunks = {item.alias: chunk(query, item, batch[item.stream.name]) for item in query.inputs}
-    return chunks, Punctuation(observed_max(query, batch))
 
 
 def _joined(query: Query, limit: StateLimit | None = None) -> dict[str, Any]:
     """A join over all batches."""
-    bucket, kept = JoinBucket(plan_bucket(query, limit)), Persisted()
-    for number in range(len(BATCHES)):
-        list(bucket.step(*_arriving(query, number)))
-        kept.keep(bucket)
+    bucket, kept = Bucket(query, limit), Persisted()
+    for batch in BATCHES:
+        feed(bucket, batch)
+        kept.keep(bucket.joins)
     return kept.describe()
 
 
@@ -74,13 +67,12 @@ def test_a_join_under_a_limit_of_memory_keeps_what_it_has_shed() -> None:
 
 def test_windows_of_rows_keep_tuples_before_the_join_and_in_it() -> None:
     query = CASES["windows-of-rows"].query
-    numbering, join = NumberingBucket(plan_bucket(query)), JoinBucket(plan_bucket(query))
-    before, after = Persisted(), Persisted()
-    for number in range(len(BATCHES)):
-        done = numbering.step(*_arriving(query, number))
-        list(join.step(done.released, Punctuation(), done.places, done.watermark))
-        before.keep(numbering)
-        after.keep(join)
+    bucket, before, after = Bucket(query), Persisted(), Persisted()
+    assert bucket.ranks is not None
+    for batch in BATCHES:
+        feed(bucket, batch)
+        before.keep(bucket.ranks)
+        after.keep(bucket.joins)
     compare("bytes-numbering", before.describe())
     compare("bytes-join-windows-of-rows", after.describe())
 
@@ -139,9 +131,8 @@ def test_chunks_are_cut_bundled_and_narrowed() -> None:
     )
     few = pa.record_batch({TS: [1, 2], "k": ["a", None]})
     chunks = [("large", 0, large), ("few", 3, few), ("few", 4, few)]
-    log = StateLog(kept.store)  # type: ignore[arg-type]
     changes = Changes([PersistedChunk(*each) for each in chunks], [])
-    log.write(log.read_head("FINGERPRINT"), changes, {})
+    kept.log.write(kept.log.read_head("FINGERPRINT"), changes, {})
     compare("bytes-chunks", kept.describe())
 
 
@@ -198,3 +189,19 @@ def test_tuples_find_their_bucket_by_the_same_hash_in_every_version() -> None:
             "labels": {str(count): bucket_labels(count) for count in (1, 2, 3, 8)},
         },
     )
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "written"),
+    [
+        ("state format 3\nshuffle partitions 3", "state format 3, by an older"),
+        ('{"format": 99}', "state format 99, by a newer"),
+    ],
+)
+def test_a_head_of_another_format_is_refused(fingerprint: str, written: str) -> None:
+    """Where the checkpoint is one's own, the state store is the first to know."""
+    kept = Persisted()
+    head = {"fingerprint": fingerprint, "tokens": [], "chunks": [], "snapshot": {}}
+    kept.store.values["head"] = json.dumps(head).encode()
+    with pytest.raises(DataError, match=f"the checkpoint was written in {written} version of Watersmeet"):
+        kept.log.read_head(CASES["distinct"].plan.fingerprint)

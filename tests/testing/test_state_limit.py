@@ -15,9 +15,9 @@ from watersmeet.query import Query
 from watersmeet.sql import bind_query
 from watersmeet.testing import InProcessEngine, Setup, Step, declare
 
-FILES, ROWS, KEYS = 6, 600, 150
+FILES, ROWS, KEYS = 6, 300, 75
 FILE_S, WINDOW_S, SECOND_US = 5, 20, 1_000_000
-LIMIT = StateLimit(140_000)
+LIMIT = StateLimit(70_000)
 STREAMS = [declare(name, "k BIGINT, v BIGINT, ts TIMESTAMP", event_time="ts") for name in ("a", "b")]
 JOIN = f"FROM a [RANGE {WINDOW_S} SECONDS], b [RANGE {WINDOW_S} SECONDS] WHERE a.k = b.k"
 PAIRS = f"SELECT a.v AS va, b.v AS vb {JOIN}"
@@ -81,7 +81,7 @@ def test_none_sheds_nothing() -> None:
 def test_values_of_distinct_without_room_are_left_out_and_told() -> None:
     query = bind_query(PAIRS.replace("SELECT", "SELECT DISTINCT"), STREAMS)
     batches = draw_batches(4)
-    steps = run(query, batches, StateLimit(60_000), flush=True)
+    steps = run(query, batches, StateLimit(30_000), flush=True)
     found = bag(steps)
     assert found
     assert max(found.values()) == 1

@@ -28,7 +28,7 @@ FIRST_BATCHES = 3  # a new query plans, opens state and fills its windows in the
 SAMPLE_S = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """One engine on one workload at one batch size."""
 
@@ -133,16 +133,16 @@ def _figures(outcome: Outcome, workload: str, batch_rows: int, peak_bytes: int) 
     steady = outcome.batches[FIRST_BATCHES:] if len(outcome.batches) > FIRST_BATCHES else outcome.batches
     times = sorted(batch.ms for batch in steady)
     return Figures(
-        outcome.engine,
-        workload,
-        batch_rows,
-        1000 * sum(batch.rows for batch in steady) / max(1, sum(times)),
-        statistics.median(times),
-        times[min(len(times) - 1, int(0.95 * len(times)))],
-        peak_bytes,
-        max((batch.state_bytes for batch in steady), default=0),
-        max((batch.live_rows for batch in steady), default=0),
-        outcome.answers,
+        engine=outcome.engine,
+        workload=workload,
+        batch_rows=batch_rows,
+        rows_per_s=1000 * sum(batch.rows for batch in steady) / max(1, sum(times)),
+        p50_ms=statistics.median(times),
+        p95_ms=times[min(len(times) - 1, int(0.95 * len(times)))],
+        peak_memory_bytes=peak_bytes,
+        state_bytes=max((batch.state_bytes for batch in steady), default=0),
+        live_rows=max((batch.live_rows for batch in steady), default=0),
+        answers=outcome.answers,
     )
 
 

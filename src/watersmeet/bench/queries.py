@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ WARM_UP_S = 30
 WARM_UP_QUERIES = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QueriesFigures:
     """One way of running so many queries."""
 
@@ -57,11 +57,11 @@ class QueriesFigures:
     constants: int  # so many of the queries differ in a constant alone
     rows_per_s: float  # of all streams together
     batch_ms: float
-    peak_memory_bytes: int
-    state_rows: int
     answers: int
     finished: float  # the part of the data read in the time given
-    facts: dict[str, float]
+    peak_memory_bytes: int = 0
+    state_rows: int = 0
+    facts: dict[str, float] = field(default_factory=dict)
 
 
 def bench_queries(
@@ -172,16 +172,15 @@ def _of_reports(
     for name in ("sent", "sent_by_all", "combinations", "stored", "kernel_us"):
         facts[f"{name}_per_row"] = sum(metrics[name] for metrics in observed) / max(1, rows)
     return QueriesFigures(
-        OURS,
-        queries.queries,
-        queries.constants,
-        1000 * rows / max(1, ms),
-        ms / max(1, len(steady)),
-        0,
-        max((batch.live_rows for batch in steady), default=0),
-        answers,
-        1.0,
-        facts,
+        engine=OURS,
+        queries=queries.queries,
+        constants=queries.constants,
+        rows_per_s=1000 * rows / max(1, ms),
+        batch_ms=ms / max(1, len(steady)),
+        state_rows=max((batch.live_rows for batch in steady), default=0),
+        answers=answers,
+        finished=1.0,
+        facts=facts,
     )
 
 
@@ -219,7 +218,13 @@ def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) 
     answers = sum(_count_answers(folder / "answers" / name) for name in texts)
     ms = 1000 * seconds / max(1, max(read))
     return QueriesFigures(
-        SPARK, queries.queries, queries.constants, finished * rows / seconds, ms, 0, 0, answers, finished, {}
+        engine=SPARK,
+        queries=queries.queries,
+        constants=queries.constants,
+        rows_per_s=finished * rows / seconds,
+        batch_ms=ms,
+        answers=answers,
+        finished=finished,
     )
 
 

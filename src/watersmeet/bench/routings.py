@@ -34,10 +34,10 @@ BUCKETS = 4
 ROUNDS = 2
 NATIVE = "native"
 STAR4 = Workload(
-    "star4",
-    "a centre with a different attribute for each of three others",
-    (("x", "y", "z"), ("x",), ("y",), ("z",)),
-    (("a.x", "b.x"), ("a.y", "c.y"), ("a.z", "d.z")),
+    name="star4",
+    about="a centre with a different attribute for each of three others",
+    keys=(("x", "y", "z"), ("x",), ("y",), ("z",)),
+    equalities=(("a.x", "b.x"), ("a.y", "c.y"), ("a.z", "d.z")),
     domain=30_000,
 )
 SHAPES = {"type 1": NETMON3, "chain": WORKLOADS["chain4"], "star": STAR4, "cycle": WORKLOADS["cycle3"]}
@@ -45,7 +45,7 @@ SHAPES = {"type 1": NETMON3, "chain": WORKLOADS["chain4"], "star": STAR4, "cycle
 Batches = Counter[tuple[str, int]]  # by the streaming query's id and the batch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RoutingFigures:
     """Steady batches of one shape routed one way; medians over the rounds."""
 
@@ -188,13 +188,13 @@ def summary(runs: Sequence[_Run], shuffled: Batches) -> RoutingFigures:
     timed = [run for run in runs if run.is_timed]
     states = [state_of(report) for run in runs if not run.is_timed for report in run.reports]
     return RoutingFigures(
-        runs[0].shape,
-        runs[0].routing,
-        statistics.median(_shuffled_per_row(run, shuffled) for run in timed),
-        max(rows for rows, _ in states),
-        max(nbytes for _, nbytes in states),
-        statistics.median(_rows_per_s(run) for run in timed),
-        runs[0].answers[0],
+        shape=runs[0].shape,
+        routing=runs[0].routing,
+        shuffled_bytes_per_row=statistics.median(_shuffled_per_row(run, shuffled) for run in timed),
+        state_rows=max(rows for rows, _ in states),
+        state_bytes=max(nbytes for _, nbytes in states),
+        rows_per_s=statistics.median(_rows_per_s(run) for run in timed),
+        answers=runs[0].answers[0],
     )
 
 

@@ -35,7 +35,7 @@ ROUNDS = 2
 BASE = replace(NETMON3, name="skew", domain=10_000, window_s=1, rows_per_s=20)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SkewFigures:
     """Steady batches of one skew, with hot values spread or not; medians over the rounds."""
 
@@ -123,13 +123,13 @@ def _figures(reports: Sequence[dict[str, Any]], answers: tuple[int, int]) -> _Ru
 
 def _summary(skew: float, hot_keys: bool, runs: Sequence[_Run]) -> SkewFigures:
     return SkewFigures(
-        skew,
-        hot_keys,
-        statistics.median(run.rows_per_s for run in runs),
-        statistics.median(run.busiest_share for run in runs),
-        statistics.median(run.work_per_row for run in runs),
-        max(run.hot_values for run in runs),
-        runs[0].answers[0],
+        skew=skew,
+        hot_keys=hot_keys,
+        rows_per_s=statistics.median(run.rows_per_s for run in runs),
+        busiest_share=statistics.median(run.busiest_share for run in runs),
+        work_per_row=statistics.median(run.work_per_row for run in runs),
+        hot_values=max(run.hot_values for run in runs),
+        answers=runs[0].answers[0],
     )
 
 

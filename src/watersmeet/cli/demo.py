@@ -12,7 +12,7 @@ from rich.console import Console
 
 from watersmeet.cli.demonstration.demo import Demo
 from watersmeet.cli.demonstration.show_demo import show_demo
-from watersmeet.cli.run_request import DEFAULT_MASTER
+from watersmeet.cli.options import DEFAULT_MASTER
 from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import tell, tell_error, waiting
 from watersmeet.cli.terminal.spark_log import temporary_log

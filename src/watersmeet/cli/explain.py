@@ -9,8 +9,8 @@ from typing import Annotated, Protocol
 import typer
 
 from watersmeet.cli.explain_sites import advise
+from watersmeet.cli.options import DEFAULT_MASTER, PipelineFile, StatisticsFile
 from watersmeet.cli.pipeline_files import read_queries, statistics_for
-from watersmeet.cli.run_request import DEFAULT_MASTER
 from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
@@ -21,11 +21,8 @@ from watersmeet.spark.session.environment import default_partitions
 
 
 def explain_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
+    file: PipelineFile,
+    stats: StatisticsFile = None,
     strategy: Annotated[
         str, typer.Option(help=f"One of {', '.join(KNOWN_STRATEGIES)}.", metavar="NAME")
     ] = AUTO,

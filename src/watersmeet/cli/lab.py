@@ -54,7 +54,7 @@ def make_figure(
         str | None, typer.Option(help="Run the simulations on this Spark master, one a task.")
     ] = None,
 ) -> None:
-    """Run a figure's simulations, draw it, and tell which of the paper's claims hold."""
+    """Run a figure's simulations, draw it, and say which of the paper's claims hold."""
     from watersmeet.lab.figures import draw_text, run_figure, write_figure
 
     workers = processes or os.cpu_count() or 1

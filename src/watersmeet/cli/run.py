@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile, StatisticsFile
 from watersmeet.cli.pipeline_files import connectors_of, read_declared, statistics_for
-from watersmeet.cli.run_request import DEFAULT_MASTER, Request
+from watersmeet.cli.run_request import Request
 from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.terminal.progress_display import count, open_display
@@ -26,8 +27,8 @@ from watersmeet.spark.session.packages import add_packages
 
 
 def run_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
-    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
+    file: PipelineFile,
+    master: Master = DEFAULT_MASTER,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Process what the sources hold now, then end; resumable.")
     ] = False,
@@ -42,13 +43,8 @@ def run_command(
         str | None,
         typer.Option(help="Where to keep state [default: .watersmeet beside the file].", metavar="DIR"),
     ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
+    conf: Conf = None,
+    stats: StatisticsFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print progress as JSON, one event a line.")
     ] = False,

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from watersmeet.cli.options import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.routing import ROUTINGS
 from watersmeet.query import parse_duration
@@ -14,7 +15,6 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_file import default_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit
 
-DEFAULT_MASTER = "local[*]"
 AUTO = "auto"
 ON_OFF = {"on": "true", "off": "false"}
 

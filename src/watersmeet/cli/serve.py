@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master
 from watersmeet.cli.pipeline_files import connectors_of
-from watersmeet.cli.run_request import DEFAULT_MASTER, Request
+from watersmeet.cli.run_request import Request
 from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.terminal.progress_display import Display, open_display
@@ -63,10 +64,8 @@ def serve_command(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what the streams hold now, then end; resumable.")
     ] = False,
-    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
     log: Annotated[
         Path | None,

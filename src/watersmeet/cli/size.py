@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from watersmeet.cli.options import DEFAULT_MASTER, StatisticsFile
 from watersmeet.cli.pipeline_files import read_queries, statistics_for
-from watersmeet.cli.run_request import DEFAULT_MASTER
 from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import plan_physical
@@ -45,10 +45,7 @@ def size_command(
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Show the completeness of this many as well.")
     ] = None,
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
+    stats: StatisticsFile = None,
     rate: Annotated[
         list[float] | None, typer.Option(help="Without a file: tuples a second; once a stream.")
     ] = None,
@@ -80,21 +77,28 @@ def size_command(
         raise ConfigurationError("say what fits in a partition: --memory 256MB, or --memory-tuples a=100000")
     if file is None:
         demands = {"streams": _typed(rate, window, memory_tuples, tuple_bytes)}
+    elif rate or window or tuple_bytes:
+        raise ConfigurationError(_OWN_RATES)
     else:
-        if rate or window or tuple_bytes:
-            raise ConfigurationError(_OWN_RATES)
-        tuples = _parse_tuples(memory_tuples) if memory_tuples else None
-        known = statistics_for(file, stats) or Statistics()
-        demands = {
-            name: stream_demands(query, known, tuples)
-            for name, query in read_queries(file, DEFAULT_MASTER).items()
-        }
+        demands = _demands(file, stats, memory_tuples)
     memory_bytes = None if memory is None else _parse_memory(memory)
     reports = {
         name: size(streams, completeness, partitions=partitions, memory_bytes=memory_bytes)
         for name, streams in demands.items()
     }
     show_reports(reports, as_json=as_json)
+
+
+def _demands(
+    file: Path, stats: Path | None, memory_tuples: list[str] | None
+) -> dict[str, tuple[StreamDemand, ...]]:
+    """What the streams of each query demand of a partition."""
+    tuples = _parse_tuples(memory_tuples) if memory_tuples else None
+    known = statistics_for(file, stats) or Statistics()
+    return {
+        name: stream_demands(query, known, tuples)
+        for name, query in read_queries(file, DEFAULT_MASTER).items()
+    }
 
 
 def _state_reports(

@@ -91,7 +91,7 @@ def test_several_queries_share_the_screen_a_row_each() -> None:
     assert _unpadded(out.getvalue()) == QUERIES
 
 
-def test_several_queries_are_told_apart_by_name() -> None:
+def test_several_queries_are_shown_by_name() -> None:
     console, out = _console(is_terminal=False)
     with open_display(console) as display:
         for query in ("1-common", "2-other"):

@@ -1,11 +1,9 @@
-"""Explain: the papers' examples word for word, the JSON form, and that only like is compared with like.
-
-`python -m tests.plan.explain.test_explanation` writes golden texts and the example of docs/explain.md again.
-"""
+"""Explain: the papers' examples word for word, the JSON form, and that only like is compared with like."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import xml.etree.ElementTree as ET
@@ -13,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import check_golden
 from tests.paths import ROOT
-from tests.plan.explain.test_paper_queries import PAPERS, example
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
+from tests.plan.papers import PAPERS, example
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import KNOWN_STRATEGIES, Explanation, explain
 from watersmeet.plan.sites.plan_tree import number
@@ -56,8 +55,7 @@ def costs(explanation: Explanation) -> dict[str, float | None]:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_explanations_of_the_examples_read_as_before(name: str) -> None:
-    golden = (GOLDEN / f"explain-{name}.txt").read_text(encoding="utf-8")
-    assert explain(*example(name)).pretty() + "\n" == golden
+    check_golden(GOLDEN / f"explain-{name}.txt", explain(*example(name)).pretty())
 
 
 @pytest.mark.parametrize("strategy", KNOWN_STRATEGIES)
@@ -271,17 +269,10 @@ def test_numbers_beyond_all_bounds_are_refused() -> None:
 
 
 def test_the_documented_example_is_what_comes_out() -> None:
-    (shown,) = re.findall(r"```json\n(.*?)\n```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    assert documented().json_text() == shown
-
-
-def write_golden() -> None:
-    for name in EXAMPLES:
-        (GOLDEN / f"explain-{name}.txt").write_text(explain(*example(name)).pretty() + "\n", encoding="utf-8")
-    text = DOCS.read_text(encoding="utf-8")
-    block = f"```json\n{documented().json_text()}\n```"
-    DOCS.write_text(re.sub(r"```json\n.*?\n```", lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_golden()
+    """WATERSMEET_GOLDEN=write puts it into the page."""
+    page, text = DOCS.read_text(encoding="utf-8"), documented().json_text()
+    if os.environ.get("WATERSMEET_GOLDEN") == "write":
+        page = re.sub(r"```json\n.*?\n```", lambda _: f"```json\n{text}\n```", page, flags=re.DOTALL)
+        DOCS.write_text(page, encoding="utf-8")
+    (shown,) = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
+    assert text == shown

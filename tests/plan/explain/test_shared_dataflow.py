@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.golden import check_golden
 from tests.plan.multiquery.test_plan_dataflow import STREAMS, THREE, TWO, plan
 from watersmeet.plan.explain.shared_dataflow import explain_dataflow
 from watersmeet.plan.multiquery.describe import queries_sharing
@@ -20,7 +21,7 @@ QUERIES = (
 
 def test_explain_shows_levels_sharing_feeds_and_savings() -> None:
     text = explain_dataflow(plan(*QUERIES), STREAMS)
-    assert text + "\n" == GOLDEN.read_text(encoding="utf-8")
+    check_golden(GOLDEN, text)
 
 
 def test_long_lists_are_cut_short() -> None:

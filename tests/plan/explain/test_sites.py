@@ -1,7 +1,4 @@
-"""Advice on sites as it is shown: golden texts, JSON, a picture, notes.
-
-`python -m tests.plan.explain.test_sites` writes the golden texts again.
-"""
+"""Advice on sites as it is shown: golden texts, JSON, a picture, notes."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.plan.explain.test_paper_queries import example
+from tests.golden import check_golden
 from tests.plan.joins import join_query
+from tests.plan.papers import example
 from tests.plan.sites.test_advice import EXAMPLES, few_matches, two_sites
 from watersmeet.plan.explain.sites import MONTH_S, explain_sites, size
 from watersmeet.plan.statistics.statistics import Link, Network
@@ -22,8 +20,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_advice_reads_as_before(name: str) -> None:
-    golden = (GOLDEN / f"sites-{name}.txt").read_text(encoding="utf-8")
-    assert explain_sites(*example(name)).pretty() + "\n" == golden
+    check_golden(GOLDEN / f"sites-{name}.txt", explain_sites(*example(name)).pretty())
 
 
 def test_the_json_says_the_same() -> None:
@@ -64,13 +61,3 @@ def test_sizes_are_those_of_a_bill() -> None:
         "3.5 TB",
         "20 PB",
     ]
-
-
-def write_golden() -> None:
-    for name in EXAMPLES:
-        text = explain_sites(*example(name)).pretty()
-        (GOLDEN / f"sites-{name}.txt").write_text(text + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_golden()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.multiquery.feeding import run_dataflow
-from tests.plan.explain.test_paper_queries import example
 from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
+from tests.plan.papers import example
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.errors import ConfigurationError, QueryError
 from watersmeet.oracle import oracle

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.plan.explain.test_paper_queries import example
 from tests.plan.joins import edges, join_query
+from tests.plan.papers import example
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.advice import advise_sites
 from watersmeet.plan.sites.plan_tree import links

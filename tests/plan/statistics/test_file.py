@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plan.sites.pmjoin.models import EXAMPLES, attribute_statistics, quantities
+from tests.paths import DOCS
+from tests.plan.papers import PAPERS
+from tests.plan.sites.pmjoin.models import attribute_statistics, quantities
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.file import (
     SCHEMA_PATH,
@@ -161,14 +163,14 @@ def test_files_are_written_as_text(tmp_path: Path) -> None:
     assert read_statistics(tmp_path / "s.json") == known
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.stats.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*.stats.json")), ids=lambda path: path.stem)
 def test_every_example_fits_the_schema_and_is_read(path: Path) -> None:
     check(json.loads(path.read_text()), SCHEMA, "")
     read_statistics(path)
 
 
 def test_the_documented_file_is_a_true_one() -> None:
-    page = (EXAMPLES.parents[1] / "docs" / "statistics.md").read_text()
+    page = (DOCS / "statistics.md").read_text()
     text = page.split("```json\n")[1].split("```")[0]
     check(json.loads(text), SCHEMA, "")
     assert parse_statistics(text).network.link("oslo", "paris").bytes_per_s == 250000

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plan.sites.pmjoin.models import models, paper_example
+from tests.plan.papers import example
+from tests.plan.sites.pmjoin.models import models
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.pmjoin.exhaustive import all_bytes_per_s
 from watersmeet.plan.statistics.attribute import AttributeStatistics
@@ -156,6 +157,6 @@ def test_a_selectivity_against_the_listed_values_is_refused() -> None:
 
 
 def test_a_zero_selectivity_is_taken_as_given() -> None:
-    example, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     none = Statistics(statistics.streams, {frozenset({"s1.dest", "s2.dest"}): 0.0})
-    assert rate_model(example, none).rate(0b011) == 0.0
+    assert rate_model(query, none).rate(0b011) == 0.0

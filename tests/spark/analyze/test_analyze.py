@@ -136,7 +136,7 @@ def test_the_sample_is_bounded(spark: SparkSession, base: Path, pipeline: Pipeli
         ([1], 1, "stream r: all 1 tuples of the sample have the same ts"),
     ],
 )
-def test_a_source_that_tells_no_rate_is_refused(
+def test_a_source_that_shows_no_rate_is_refused(
     spark: SparkSession, tmp_path: Path, pipeline: Pipeline, ks: list[int | None], apart_us: int, message: str
 ) -> None:
     write(tmp_path / "r", ks, apart_us)

@@ -22,7 +22,7 @@ def test_a_sweep_on_spark_gives_what_a_sweep_here_gives(spark: SparkSession) -> 
     assert partial(run_sweep, spark)(tasks, run_experiment) == run_here(tasks, run_experiment)
 
 
-def test_a_sweep_tells_its_progress_up_to_the_end(spark: SparkSession) -> None:
+def test_a_sweep_reports_its_progress_up_to_the_end(spark: SparkSession) -> None:
     told: list[tuple[int, int]] = []
     results = run_sweep(spark, [1, 2, 3], abs, progress=lambda done, total: told.append((done, total)))
     assert results == [1, 2, 3]

@@ -85,7 +85,7 @@ def test_a_table_that_is_there_may_have_more_and_must_know_answer_ids(
     )
 
 
-def test_a_database_that_cannot_be_reached_is_told_at_the_start(
+def test_a_database_that_cannot_be_reached_is_reported_at_the_start(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
     made = spark.readStream.format(FORMAT).options(rows="10").load()

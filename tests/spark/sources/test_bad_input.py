@@ -18,7 +18,6 @@ from tests.spark.pipelines import LATENESS_S, QUERIES, SECOND_US, Case, arrive, 
 from tests.spark.run_pipeline import Request
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
-from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
@@ -146,25 +145,6 @@ def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
     case.check(spark)
 
 
-def test_a_stream_that_stays_empty_holds_up_nobody_else_and_its_cost_is_seen(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    pair = "SELECT a.v AS va, b.v AS vb FROM s1 [RANGE 3 S] AS a, s2 [RANGE 3 S] AS b WHERE a.k = b.k"
-    batches = random_batches(seed=46, count=3, streams=("s1", "s2"))
-    case = write_case(tmp_path, [pair, QUERIES["plain"]], batches)
-    grown: list[int] = []
-    run = Session(spark).run(
-        case.file,
-        checkpoint=case.checkpoint,
-        options=ONCE,
-        on_progress=lambda job, progress: grown.append(progress.state_rows) if job.name == "2-out2" else None,
-    )
-    pairs = oracle.run(case.query, batches)
-    assert oracle.bag(case.found(spark)) == oracle.bag(pairs.rows)
-    assert grown == [80, 160, 240], "without a watermark nothing may be forgotten"
-    assert run.progress["2-out2"].watermark_us is None
-
-
 def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path: Path) -> None:
     """Places in a stream are settled by the watermark: while it stands, ROWS windows give no answers."""
     batches = random_batches(seed=47, count=4)
@@ -177,23 +157,6 @@ def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path
     expected = oracle.emitted(case.query, accepted, newest - LATENESS_S * SECOND_US)
     assert len(expected) > len(oracle.run(case.query, batches).rows)
     assert oracle.bag(case.found(spark)) == oracle.bag(expected)
-
-
-def test_what_an_idle_stream_sends_in_the_end_is_late_or_joins_whole(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    batches = random_batches(seed=48, count=4, keys=6)
-    late: MicroBatch = {"s1": batches[3]["s1"], "s2": batches[3]["s2"], "s3": batches[0]["s3"]}
-    batches = [*({name: batch[name] for name in ("s1", "s2")} for batch in batches[:3]), late]
-    newest: MicroBatch = {"s3": [Tuple(19 * SECOND_US, {"k": key, "v": 9}) for key in range(6)]}
-    batches.append(newest)
-    options = ", 'idle_after' = '1 millisecond'"
-    case = write_case(tmp_path, QUERIES["plain"], batches, stream_options=options)
-    run = _run(spark, case, RunOptions(available_now=True, flush=True))
-    accepted = {name: [t for batch in batches for t in batch.get(name, ())] for name in ("s1", "s2", "s3")}
-    accepted["s3"] = list(newest["s3"])
-    assert oracle.bag(case.found(spark)) == oracle.bag(oracle.emitted(case.query, accepted))
-    assert _late(run) == len(late["s3"])
 
 
 FULL_DISK = """

@@ -289,7 +289,7 @@ def test_large_chunks_go_through_sparks_state_store_in_pieces(spark: SparkSessio
 
 def _wide_tuples(name: str, second: int) -> list[Tuple]:
     """Many pieces' worth of tuples, each with a value of its own."""
-    width = 8 * DEFAULT.state_value_bytes // 60
+    width = 4 * DEFAULT.state_value_bytes // 60
     return [
         Tuple(second * 1_000_000, {"k": place, "v": f"{name} {place} ".ljust(width, "x")})
         for place in range(60)

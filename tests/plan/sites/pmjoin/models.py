@@ -1,27 +1,14 @@
-"""The papers' examples and random models for the tests of PMJoin."""
+"""Random models for the tests of PMJoin and of statistics."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.paths import ROOT
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, PMJoin, StreamLeaf
 from watersmeet.plan.statistics.attribute import AttributeStatistics
-from watersmeet.plan.statistics.file import read_statistics
 from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.rate_model import RateModel, Source
-from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.plan.statistics.value_groups import align
-from watersmeet.query import Query
-from watersmeet.sql import parse_pipeline
-
-EXAMPLES = ROOT / "examples" / "papers"
-
-
-def paper_example(name: str) -> tuple[Query, Statistics]:
-    """A paper's query and its statistics."""
-    query = parse_pipeline((EXAMPLES / f"{name}.sql").read_text()).queries[0]
-    return query, read_statistics(EXAMPLES / f"{name}.stats.json")
 
 
 def quantities(low: float, high: float) -> st.SearchStrategy[float]:

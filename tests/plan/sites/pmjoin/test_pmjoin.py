@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.paths import ROOT
-from tests.plan.sites.pmjoin.models import check_plan, models, paper_example
+from tests.golden import check_golden
+from tests.plan.papers import example
+from tests.plan.sites.pmjoin.models import check_plan, models
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, StreamLeaf, cost_bytes_per_s, links
 from watersmeet.plan.sites.pmjoin.exhaustive import EXHAUSTIVE_LIMIT, optimal
@@ -33,7 +35,7 @@ from watersmeet.plan.statistics.value_groups import align
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query
 
-GOLDEN = ROOT / "tests" / "plan" / "explain" / "golden"
+GOLDEN = Path(__file__).parent / "golden"
 SLACK = 1 + 1e-9
 
 
@@ -44,7 +46,7 @@ def describe(plan: PmjoinPlan) -> str:
 
 def test_example_1_costs_of_the_three_schemes() -> None:
     """Section 1: 100.1, about 54.03 and about 0.07 bytes/s."""
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     assert plan_centralized(query, statistics).cost_bytes_per_s == pytest.approx(100.1)
     assert plan_distributed(query, statistics).cost_bytes_per_s == pytest.approx(54.0316)
     partitioned = plan_pmjoin(query, statistics, partitions=3, partitioning="rate")
@@ -56,7 +58,7 @@ def test_example_1_costs_of_the_three_schemes() -> None:
 @pytest.mark.parametrize("optimizer", ["heuristic", "optimal"])
 def test_example_1_finds_the_minimum(optimizer: str) -> None:
     """Section 1 speaks of the minimum cost of each scheme."""
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     model = rate_model(query, statistics)
     assert cost_bytes_per_s(unpartitioned_plan(model, optimizer)) == pytest.approx(54.0316)
     plan = partitioned_plan(model, 3, "hash", optimizer=optimizer)
@@ -65,7 +67,7 @@ def test_example_1_finds_the_minimum(optimizer: str) -> None:
 
 def test_example_1_rates_of_the_joined_streams() -> None:
     """Table 1, whole and by value."""
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     model = rate_model(query, statistics)
     pairs = (0b011, 0b101, 0b110)
     assert [model.rate(pair) for pair in pairs] == pytest.approx([9.003, 7.001, 2.0008])
@@ -78,7 +80,7 @@ def test_example_1_rates_of_the_joined_streams() -> None:
 
 
 def test_example_2_derived_columns_of_table_2() -> None:
-    query, statistics = paper_example("pmjoin-example-2")
+    query, statistics = example("pmjoin-example-2")
     model = rate_model(query, statistics)
     assert [source.window_tuples for source in model.sources] == pytest.approx([100, 350, 250, 300, 150])
     assert model.rate(model.mask(["s0", "s1"])) == pytest.approx(70)
@@ -89,26 +91,26 @@ def test_example_2_derived_columns_of_table_2() -> None:
 
 def test_example_2_gives_the_plan_of_figure_3() -> None:
     """S2 and S3 meet at n1, S0 joins them there; that and S4 travel to S1 at n0."""
-    query, statistics = paper_example("pmjoin-example-2")
+    query, statistics = example("pmjoin-example-2")
     plan = plan_distributed(query, statistics)
     assert _shape(plan.root) == ("n0", [("n1", ["s0", ("n1", ["s2", "s3"])]), "s4", "s1"])
     assert plan.cost_bytes_per_s == pytest.approx(10 + 9 + 15)
 
 
-@pytest.mark.parametrize("example", ["pmjoin-example-1", "pmjoin-example-2"])
-def test_plans_of_the_examples_read_as_before(example: str) -> None:
-    query, statistics = paper_example(example)
+@pytest.mark.parametrize("name", ["pmjoin-example-1", "pmjoin-example-2"])
+def test_plans_of_the_examples_read_as_before(name: str) -> None:
+    query, statistics = example(name)
     plans = (
         plan_centralized(query, statistics),
         plan_distributed(query, statistics),
         plan_pmjoin(query, statistics, partitions=3, partitioning="rate"),
     )
-    assert "\n".join(describe(plan) for plan in plans) == (GOLDEN / f"{example}.txt").read_text()
+    check_golden(GOLDEN / f"{name}.txt", "\n".join(describe(plan) for plan in plans).rstrip("\n"))
 
 
 def test_simple_goes_to_the_fastest_stream_and_local_joins_all_local_streams() -> None:
     """Section 4.1: the baselines, where they differ from Algorithm 1."""
-    query, statistics = paper_example("pmjoin-example-2")
+    query, statistics = example("pmjoin-example-2")
     simple = plan_distributed(query, statistics, optimizer="simple")
     assert simple.root.site == "n0"
     assert simple.cost_bytes_per_s == pytest.approx(25 + 30 + 15)
@@ -153,7 +155,7 @@ def test_exhaustive_counts_the_way_to_a_target() -> None:
 
 
 def test_terms_and_links_add_up_to_the_cost() -> None:
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     plan = plan_pmjoin(query, statistics, partitions=3)
     assert sum(term.bytes_per_s for term in plan.terms) == pytest.approx(plan.cost_bytes_per_s)
     data = plan.to_json()
@@ -200,7 +202,7 @@ def test_a_disconnected_model_is_refused() -> None:
 
 
 def test_bad_options_are_refused_even_for_one_partition() -> None:
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     with pytest.raises(ConfigurationError, match="no partitioning 'size': write one of hash, range, rate"):
         plan_pmjoin(query, statistics, partitions=1, partitioning="size")
     with pytest.raises(ConfigurationError, match="at least 1, got 0"):

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.paths import ROOT
+from tests.plan.papers import example
 from watersmeet.plan.probing import plan_probing
 from watersmeet.plan.routing.shares import plan_shares
 from watersmeet.plan.sites.dhtjoin import plan_dhtjoin
 from watersmeet.plan.sites.semijoin.semijoin import plan_semijoin
 from watersmeet.plan.sizing.completeness import size, stream_demands
-from watersmeet.plan.statistics.file import read_statistics
-from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Query
-from watersmeet.sql import parse_pipeline
-
-PAPERS = ROOT / "examples" / "papers"
 
 SHAPES = {
     "dhtjoin-completeness": "type 1",
@@ -31,12 +25,6 @@ SHAPES = {
     "semijoin-figure-9": "type 2",
     "semijoin-world-cup": "type 1",
 }
-
-
-def example(name: str) -> tuple[Query, Statistics]:
-    path = PAPERS / f"{name}.sql"
-    (query,) = parse_pipeline(path.read_text(encoding="utf-8"), file=path.name).queries
-    return query, read_statistics(path.with_suffix(".stats.json"))
 
 
 @pytest.mark.parametrize("name", SHAPES)
