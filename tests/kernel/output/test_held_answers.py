@@ -38,7 +38,7 @@ Examples = Callable[[int], settings]
 def test_sampled_answers_group_into_the_oracles_ticks(examples: Examples) -> None:
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS))
+        @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS, max_inputs=3))
         @examples(30)
         def holds(case: Case) -> None:
             query, batches = case
@@ -78,7 +78,7 @@ def test_distinct_values_appear_as_the_oracle_says(
 
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio")))
+        @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio"), max_inputs=3))
         @examples(30)
         def holds(case: Case) -> None:
             query, batches = case

@@ -59,7 +59,7 @@ def answers_of(query: Query, batches: list[MicroBatch], limit: StateLimit) -> tu
 def test_answers_are_a_part_of_the_oracles_and_state_is_within_the_limit(examples: Examples) -> None:
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("plain",)), LIMITS, SHEDDING)
+        @given(cases(kinds=("plain",), max_inputs=3), LIMITS, SHEDDING)
         @examples(40)
         def holds(case: Case, nbytes: int, shed: Policy) -> None:
             found, _ = answers_of(*case, StateLimit(nbytes, shed))
@@ -75,7 +75,7 @@ def test_a_batch_taken_in_single_tuples_gives_every_answer(examples: Examples) -
 
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("plain",)))
+        @given(cases(kinds=("plain",), max_inputs=3))
         @examples(40)
         def holds(case: Case) -> None:
             found, bucket = answers_of(*case, StateLimit(1, Shed.NONE))
@@ -90,7 +90,7 @@ def test_a_batch_taken_in_single_tuples_gives_every_answer(examples: Examples) -
 def test_a_limit_that_is_not_reached_changes_nothing(examples: Examples) -> None:
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("plain",)), SHEDDING)
+        @given(cases(kinds=("plain",), max_inputs=4), SHEDDING)
         @examples(25)
         def holds(case: Case, shed: Policy) -> None:
             query, batches = case
@@ -111,7 +111,7 @@ def test_a_limit_that_is_not_reached_changes_nothing(examples: Examples) -> None
 def test_aggregates_over_held_answers_are_exact_until_something_is_shed(examples: Examples) -> None:
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS))
+        @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS, max_inputs=3))
         @examples(20)
         def holds(case: Case) -> None:
             query, batches = case
@@ -191,7 +191,7 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
 
     with answers_in(0.5) as answered:
 
-        @given(cases(kinds=("plain",), windows=TIME_WINDOWS))
+        @given(cases(kinds=("plain",), windows=TIME_WINDOWS, max_inputs=4))
         @examples(20)
         def holds(case: Case) -> None:
             query, batches = case
