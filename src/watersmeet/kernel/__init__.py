@@ -2,7 +2,7 @@
 
 from watersmeet.kernel.batch_input import BatchInput
 from watersmeet.kernel.bucket import Bucket, BucketPlan, JoinBucket, Numbered, NumberingBucket, plan_bucket
-from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
+from watersmeet.kernel.join import MultiwayJoin
 from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
@@ -13,23 +13,39 @@ from watersmeet.kernel.layout import (
     TS,
     InputLayout,
     JoinLayout,
-    key_column,
     lay_out,
 )
-from watersmeet.kernel.multiquery.bucket import SharedBucket
-from watersmeet.kernel.multiquery.live_values import LiveValues, decode_reports, encode_reports
-from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, route_rows
-from watersmeet.kernel.output.distinct import DistinctValues
-from watersmeet.kernel.progress.row_numbers import RowPositions
-from watersmeet.kernel.progress.stream_bounds import StreamBounds
-from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
-from watersmeet.kernel.routing.fading_summary import elapsed_us, fade
-from watersmeet.kernel.routing.grid import Grid, coordinate, hash_keys, route
-from watersmeet.kernel.routing.heavy_hitters import Summary, merge, summarise
-from watersmeet.kernel.routing.hot_routing import Part, route_hot
-from watersmeet.kernel.routing.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
-from watersmeet.kernel.shedding.limit import Shed, StateLimit
-from watersmeet.kernel.state.chunks import Changes, ChangeTracker, PersistedChunk
+from watersmeet.kernel.multiquery import (
+    QUERY,
+    LiveValues,
+    SharedBucket,
+    SharedCounts,
+    SharedRows,
+    decode_reports,
+    encode_reports,
+    route_rows,
+)
+from watersmeet.kernel.output import DistinctValues
+from watersmeet.kernel.progress import LatenessPolicy, Punctuation, RowPositions, StreamBounds, Watermark
+from watersmeet.kernel.routing import (
+    NO_HOT_VALUES,
+    Grid,
+    HotTable,
+    HotValue,
+    Summary,
+    cool,
+    coordinate,
+    elapsed_us,
+    fade,
+    hash_keys,
+    heat,
+    may_spread,
+    route,
+    route_hot,
+    summarise,
+)
+from watersmeet.kernel.shedding import Shed, StateLimit
+from watersmeet.kernel.state import Changes, ChangeTracker, PersistedChunk
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 
 __all__ = [
@@ -60,7 +76,6 @@ __all__ = [
     "MultiwayJoin",
     "Numbered",
     "NumberingBucket",
-    "Part",
     "PersistedChunk",
     "Punctuation",
     "RowPositions",
@@ -68,7 +83,6 @@ __all__ = [
     "SharedCounts",
     "SharedRows",
     "Shed",
-    "Snapshot",
     "StateLimit",
     "StreamBounds",
     "Summary",
@@ -82,10 +96,8 @@ __all__ = [
     "fade",
     "hash_keys",
     "heat",
-    "key_column",
     "lay_out",
     "may_spread",
-    "merge",
     "plan_bucket",
     "route",
     "route_hot",

@@ -31,9 +31,9 @@ def with_payload(
     """A chunk with all its columns; those that were late are NULL where they are not needed."""
     missing = [name for name in layout.columns if name not in batch.schema.names]
     refs = np.asarray(batch.column(REF))[needed]
-    places = pa.array(np.cumsum(needed) - 1, mask=~needed)
+    numbers = pa.array(np.cumsum(needed) - 1, mask=~needed)
     fetched = {
-        name: values.take(places)
+        name: values.take(numbers)
         for name, values in zip(missing, late.fetch(layout.alias, missing, refs), strict=True)
     }
     arrays = [fetched[name] if name in fetched else batch.column(name) for name in layout.columns]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.kernel.tuning import DEFAULT_TUNING
-from watersmeet.kernel.tuning import Tuning as KernelTuning
+from watersmeet.kernel import DEFAULT_TUNING
+from watersmeet.kernel import Tuning as KernelTuning
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernel.answered import answers_in
 from tests.kernel.feeding import SMALL, chunk, feed, output_rows
-from tests.strategies import cases
+from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.errors import DataError
 from watersmeet.kernel import (
     TS,
@@ -41,6 +42,7 @@ Examples = Callable[[int], settings]
 
 COLUMNS = (Column("k", "bigint"), Column("j", "bigint"), Column("v", "bigint"), Column("ts", "timestamp"))
 STREAMS = [Stream(name, COLUMNS, "ts") for name in ("s1", "s2", "s3", "s4")]
+TURNS = st.lists(st.integers(0, 3), min_size=8, max_size=8)  # which worker takes each step
 
 
 def check(
@@ -56,21 +58,25 @@ def check(
 
 
 def test_answers_are_the_oracles_for_any_query_and_any_cut(examples: Examples) -> None:
-    @given(cases(kinds=("plain",), key_expressions=True))
-    @examples(150)
-    def holds(case: Case) -> None:
-        check(*case)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), key_expressions=True))
+        @examples(150)
+        def holds(case: Case) -> None:
+            answered.count(check(*case))
+
+        holds()
 
 
 def test_a_delayed_query_answers_up_to_the_watermark(examples: Examples) -> None:
-    @given(cases(kinds=("plain",)))
-    @examples(60)
-    def holds(case: Case) -> None:
-        check(*case, flush=False)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",)))
+        @examples(60)
+        def holds(case: Case) -> None:
+            answered.count(check(*case, flush=False))
+
+        holds()
 
 
 def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,55 +84,68 @@ def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: 
     for module in (join_module, store_module):
         monkeypatch.setattr(module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
 
-    @given(cases(kinds=("plain",), min_inputs=2))
-    @examples(60)
-    def holds(case: Case) -> None:
-        check(*case)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4))
+        @examples(60)
+        def holds(case: Case) -> None:
+            answered.count(check(*case))
+
+        holds()
 
 
 def test_a_bucket_restored_after_every_step_goes_on_as_before(examples: Examples) -> None:
-    @given(cases(kinds=("plain",)))
-    @examples(100)
-    def holds(case: Case) -> None:
-        query, batches = case
-        plan, bucket, answers = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
-        joins, ranks = Log(), Log()
-        for batch in [*batches, None]:
-            answers += feed(bucket, batch, flush=batch is None)
-            joins.follow(bucket.joins)
-            bucket.joins = JoinBucket.restore(plan, joins.snapshot, joins.chunks.values())
-            if bucket.ranks is not None:
-                ranks.follow(bucket.ranks)
-                bucket.ranks = NumberingBucket.restore(plan, ranks.snapshot, ranks.chunks.values())
-        expected = oracle.run(query, batches, flush=True)
-        assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",)))
+        @examples(100)
+        def holds(case: Case) -> None:
+            query, batches = case
+            plan, bucket, answers = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
+            joins, ranks = Log(), Log()
+            for batch in [*batches, None]:
+                answers += feed(bucket, batch, flush=batch is None)
+                joins.follow(bucket.joins)
+                bucket.joins = JoinBucket.restore(plan, joins.snapshot, joins.chunks.values())
+                if bucket.ranks is not None:
+                    ranks.follow(bucket.ranks)
+                    bucket.ranks = NumberingBucket.restore(plan, ranks.snapshot, ranks.chunks.values())
+            expected = oracle.run(query, batches, flush=True).rows
+            answered.count(expected)
+            assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected)
+
+        holds()
 
 
 def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) -> None:
-    @given(cases(kinds=("plain",)), st.lists(st.integers(0, 3), min_size=8, max_size=8))
-    @examples(150)
-    def holds(case: Case, turns: list[int]) -> None:
-        query, batches = case
-        plan, bucket, answers, log = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), [], Log()
-        assume(plan.can_catch_up)
-        workers: dict[int, JoinBucket] = {}
-        for step, batch in enumerate([*batches, None]):
-            worker = turns[step % len(turns)]
-            if log.snapshot and worker in workers:
-                workers[worker].catch_up(log.snapshot, log.chunks.values())
-            elif log.snapshot:
-                workers[worker] = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
-            bucket.joins = workers.setdefault(worker, bucket.joins)
-            answers += feed(bucket, batch, flush=batch is None)
-            log.follow(bucket.joins)
-        expected = oracle.run(query, batches, flush=True)
-        assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), windows=TIME_WINDOWS), TURNS)
+        @examples(100)
+        def holds(case: Case, turns: list[int]) -> None:
+            query, batches = case
+            plan, bucket, answers, log = (
+                plan_bucket(query, tuning=SMALL),
+                Bucket(query, tuning=SMALL),
+                [],
+                Log(),
+            )
+            assert plan.can_catch_up
+            workers: dict[int, JoinBucket] = {}
+            for step, batch in enumerate([*batches, None]):
+                worker = turns[step % len(turns)]
+                if log.snapshot and worker in workers:
+                    workers[worker].catch_up(log.snapshot, log.chunks.values())
+                elif log.snapshot:
+                    workers[worker] = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
+                bucket.joins = workers.setdefault(worker, bucket.joins)
+                answers += feed(bucket, batch, flush=batch is None)
+                log.follow(bucket.joins)
+            expected = oracle.run(query, batches, flush=True).rows
+            answered.count(expected)
+            assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected)
+
+        holds()
 
 
 class Log:
@@ -196,8 +215,8 @@ def test_state_stays_bounded_while_a_window_slides() -> None:
 def test_many_small_batches_under_a_long_window_leave_few_chunks() -> None:
     query = three_way("[RANGE 1 HOUR]")
     bucket = Bucket(query, tuning=SMALL)
-    steady(query, bucket, 300)
-    assert bucket.joins.join.live_rows == 3 * 300 * 5
+    steady(query, bucket, 300, rows=1)
+    assert bucket.joins.join.live_rows == 3 * 300
     assert bucket.joins.join.chunk_count <= 3 * 12
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 
+from tests.kernel.answered import answers_in
 from tests.kernel.feeding import SMALL
 from tests.kernel.join.test_join import Case, check
 from tests.strategies import cases
@@ -83,9 +84,11 @@ def test_answers_are_the_oracles_whatever_is_split(examples: Callable[[int], set
     """Every value that a sample shows twice is split off, whether it pays or not."""
     always_split = replace(SMALL, sample_every=1, least_sampled=1.0, least_gain=-np.inf)
 
-    @given(cases(kinds=("plain",), min_inputs=3, max_inputs=5))
-    @examples(60)
-    def holds(case: Case) -> None:
-        check(*case, tuning=always_split)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), min_inputs=3, max_inputs=5))
+        @examples(60)
+        def holds(case: Case) -> None:
+            answered.count(check(*case, tuning=always_split))
+
+        holds()

@@ -13,6 +13,7 @@ from tests.strategies import cases
 from watersmeet.kernel import Bucket, JoinBucket, NumberingBucket, Shed, StateLimit, plan_bucket
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.physical import plan_physical
 from watersmeet.query import Column, Query, RangeWindow, Stream
 from watersmeet.query.window import Position, RowWindow, TimeWindow
@@ -75,7 +76,7 @@ KINDS = (TwiceWindow, TwiceWindow, TwoGroupsWindow, RangeWindow)
 
 
 def test_answers_are_the_oracles_under_kinds_made_up_here(examples: Examples) -> None:
-    with answers_in(0.6) as answered:
+    with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4, windows=KINDS))
         @examples(60)
@@ -126,4 +127,4 @@ def test_state_under_a_made_up_kind_is_forgotten_and_shed() -> None:
 
 
 def test_the_plan_says_how_long_a_made_up_kind_is_kept() -> None:
-    assert "for twice 100 us" in plan_physical(two_streams(100), 2).pretty()
+    assert "for twice 100 us" in explain_plan(plan_physical(two_streams(100), 2))

@@ -29,7 +29,7 @@ from watersmeet.kernel import (
     encode_reports,
     route_rows,
 )
-from watersmeet.kernel.multiquery.live_values import Heard
+from watersmeet.kernel.multiquery.live_values import Report
 from watersmeet.oracle import oracle
 from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import evaluate
@@ -130,7 +130,7 @@ def _step(
                     inboxes[relation.level, home].setdefault(relation.name, []).append(routed)
 
 
-def _heard(dataflow: SharedDataflow, streams: Mapping[str, Stream], batch: MicroBatch) -> list[Heard]:
+def _heard(dataflow: SharedDataflow, streams: Mapping[str, Stream], batch: MicroBatch) -> list[Report]:
     """What is told of the values of a batch that some way leads to."""
     told = {one.feed for one in dataflow.expected}
     blobs = []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.kernel import Summary, merge, summarise
+from watersmeet.kernel.routing.heavy_hitters import Summary, merge, summarise
 
 Chunks = list[list[int]]
 

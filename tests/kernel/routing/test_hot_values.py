@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernel.answered import answers_in
 from tests.kernel.feeding import SMALL, chunk, observed_max, output_rows
 from tests.strategies import cases
 from watersmeet.kernel import (
@@ -69,6 +71,7 @@ class Cluster:
         self.newest: dict[str, int] = {}  # by alias
         self.hashes: dict[int, dict[int, int]] = {}  # class -> hash -> how often
         self.moved = 0  # tuples that are not at home, copies not counted
+        self.expected: list[Any] = []  # the oracle's answers
 
     def step(self, batch: MicroBatch | None) -> list[pa.Table]:
         """One micro-batch, then perhaps a change of the table, then perhaps a restart."""
@@ -118,7 +121,7 @@ class Cluster:
     def _change_table(self) -> None:
         """Any change the rules allow, and some that happen together."""
         watermark = self.buckets[0].watermark.now
-        self.table = self.table.without_over(watermark)
+        self.table = self.table.without_expired(watermark)
         for cls, counts in self.hashes.items():
             if not may_spread(self.plan.layout, cls):
                 continue
@@ -146,8 +149,8 @@ def run(case: Case, shares: list[int], seed: int) -> Cluster:
     cluster, answers = Cluster(query, grid, random.Random(seed)), []
     for batch in [*batches, None]:
         answers += cluster.step(batch)
-    expected = oracle.run(query, batches, flush=True)
-    assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+    cluster.expected = oracle.run(query, batches, flush=True).rows
+    assert oracle.bag(output_rows(query, answers)) == oracle.bag(cluster.expected)
     return cluster
 
 
@@ -189,22 +192,27 @@ def hot_case(shape: str, seed: int) -> Case:
 @pytest.mark.parametrize("shape", QUERIES)
 def test_answers_are_the_oracles_however_values_heat_and_cool(shape: str, long_mode: bool) -> None:
     moved = 0
-    for seed in range(200 if long_mode else 8):
-        moved += run(hot_case(shape, seed), [2 + seed % 3, 2, 2], seed).moved
+    with answers_in(0.9) as answered:
+        for seed in range(200 if long_mode else 8):
+            cluster = run(hot_case(shape, seed), [2 + seed % 3, 2, 2], seed)
+            answered.count(cluster.expected)
+            moved += cluster.moved
     assert moved > 20, "hardly a tuple was spread: nothing is shown"
 
 
 def test_any_query_may_have_hot_values(examples: Examples) -> None:
-    @given(
-        cases(kinds=("plain",), windows=MOSTLY_TIMED, min_inputs=2, max_inputs=4),
-        st.lists(st.integers(1, 3), min_size=6, max_size=6),
-        st.integers(0, 1000),
-    )
-    @examples(40)
-    def holds(case: Case, shares: list[int], seed: int) -> None:
-        run(case, shares, seed)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(
+            cases(kinds=("plain",), windows=MOSTLY_TIMED, min_inputs=2, max_inputs=4),
+            st.lists(st.integers(1, 3), min_size=6, max_size=6),
+            st.integers(0, 1000),
+        )
+        @examples(40)
+        def holds(case: Case, shares: list[int], seed: int) -> None:
+            answered.count(run(case, shares, seed).expected)
+
+        holds()
 
 
 def keyed(rows: int, key: int = 1) -> pa.RecordBatch:
@@ -262,8 +270,8 @@ def test_hand_over_times_are_those_of_the_example_in_the_module() -> None:
     cooling = cool(layout, hot, hot.values[0], {"a": noon + 30 * minute, "b": noon})
     assert cooling.values[0].copied_until == noon + 35 * minute + 1
     assert cooling.values[0].over_at == noon + 45 * minute + 1
-    assert cooling.without_over(noon + 45 * minute) == cooling
-    assert cooling.without_over(noon + 45 * minute + 1) == NO_HOT_VALUES
+    assert cooling.without_expired(noon + 45 * minute) == cooling
+    assert cooling.without_expired(noon + 45 * minute + 1) == NO_HOT_VALUES
     with pytest.raises(ValueError, match="it has to cool first"):
         heat(layout, cooling, 0, 7, "b", {"a": noon})
 

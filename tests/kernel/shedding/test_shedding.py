@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernel.answered import answers_in
 from tests.kernel.feeding import SMALL, chunk, combinations, feed, observed_max, output_rows
 from tests.kernel.output.test_held_answers import grouped
 from tests.strategies import TIME_WINDOWS, cases
@@ -56,59 +57,72 @@ def answers_of(query: Query, batches: list[MicroBatch], limit: StateLimit) -> tu
 
 
 def test_answers_are_a_part_of_the_oracles_and_state_is_within_the_limit(examples: Examples) -> None:
-    @given(cases(kinds=("plain",)), LIMITS, SHEDDING)
-    @examples(40)
-    def holds(case: Case, nbytes: int, shed: Policy) -> None:
-        found, _ = answers_of(*case, StateLimit(nbytes, shed))
-        assert not Counter(oracle.bag(output_rows(case[0], found))) - Counter(
-            oracle.bag(oracle.run(*case, flush=True).rows)
-        )
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), max_inputs=3), LIMITS, SHEDDING)
+        @examples(40)
+        def holds(case: Case, nbytes: int, shed: Policy) -> None:
+            found, _ = answers_of(*case, StateLimit(nbytes, shed))
+            expected = oracle.run(*case, flush=True).rows
+            answered.count(expected)
+            assert not oracle.bag(output_rows(case[0], found)) - oracle.bag(expected)
+
+        holds()
 
 
 def test_a_batch_taken_in_single_tuples_gives_every_answer(examples: Examples) -> None:
     """Nothing is shed by `none`, but with no room at all every piece of a batch is a tuple or an instant."""
 
-    @given(cases(kinds=("plain",)))
-    @examples(40)
-    def holds(case: Case) -> None:
-        found, bucket = answers_of(*case, StateLimit(1, Shed.NONE))
-        expected = oracle.bag(oracle.run(*case, flush=True).rows)
-        assert oracle.bag(output_rows(case[0], found)) == expected
-        assert bucket.joins.counts.missed == 0
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), max_inputs=3))
+        @examples(40)
+        def holds(case: Case) -> None:
+            found, bucket = answers_of(*case, StateLimit(1, Shed.NONE))
+            expected = oracle.bag(oracle.run(*case, flush=True).rows)
+            answered.count(expected)
+            assert oracle.bag(output_rows(case[0], found)) == expected
+            assert bucket.joins.counts.missed == 0
+
+        holds()
 
 
 def test_a_limit_that_is_not_reached_changes_nothing(examples: Examples) -> None:
-    @given(cases(kinds=("plain",)), SHEDDING)
-    @examples(25)
-    def holds(case: Case, shed: Policy) -> None:
-        query, batches = case
-        sent = sum(len(tuples) for batch in batches for tuples in batch.values())
-        room = ROOMY * len(query.inputs) * (1 + sent)  # state within a batch may be more than after it
-        bucket, answers, shed_ = Bucket(query, StateLimit(room, shed), SMALL), [], 0
-        for batch in [*batches, None]:
-            answers += feed(bucket, batch, flush=batch is None)
-            shed_ += sum(bucket.joins.counts.shed.values())
-        assert oracle.bag(output_rows(query, answers)) == oracle.bag(oracle.run(*case, flush=True).rows)
-        assert shed_ == 0
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), max_inputs=4), SHEDDING)
+        @examples(25)
+        def holds(case: Case, shed: Policy) -> None:
+            query, batches = case
+            sent = sum(len(tuples) for batch in batches for tuples in batch.values())
+            room = ROOMY * len(query.inputs) * (1 + sent)  # state within a batch may be more than after it
+            bucket, answers, shed_ = Bucket(query, StateLimit(room, shed), SMALL), [], 0
+            for batch in [*batches, None]:
+                answers += feed(bucket, batch, flush=batch is None)
+                shed_ += sum(bucket.joins.counts.shed.values())
+            expected = oracle.run(*case, flush=True).rows
+            answered.count(expected)
+            assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected)
+            assert shed_ == 0
+
+        holds()
 
 
 def test_aggregates_over_held_answers_are_exact_until_something_is_shed(examples: Examples) -> None:
-    @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS))
-    @examples(20)
-    def holds(case: Case) -> None:
-        query, batches = case
-        bucket, found = Bucket(query, StateLimit(1, Shed.NONE), SMALL), []
-        for batch in [*batches, None]:
-            found += combinations(query, feed(bucket, batch, flush=batch is None))
-        assert oracle.bag(grouped(query, found)) == oracle.bag(oracle.run(query, batches, flush=True).rows)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS, max_inputs=3))
+        @examples(20)
+        def holds(case: Case) -> None:
+            query, batches = case
+            bucket, found = Bucket(query, StateLimit(1, Shed.NONE), SMALL), []
+            for batch in [*batches, None]:
+                found += combinations(query, feed(bucket, batch, flush=batch is None))
+            expected = oracle.run(query, batches, flush=True).rows
+            answered.count(expected)
+            assert oracle.bag(grouped(query, found)) == oracle.bag(expected)
+
+        holds()
 
 
 def test_held_answers_keep_within_the_limit_too(examples: Examples) -> None:
@@ -121,23 +135,27 @@ def test_held_answers_keep_within_the_limit_too(examples: Examples) -> None:
 
 
 def test_what_is_done_again_after_a_restart_sheds_the_same(examples: Examples) -> None:
-    @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4), LIMITS, SHEDDING)
-    @examples(20)
-    def holds(case: Case, nbytes: int, shed: Policy) -> None:
-        query, batches = case
-        limit = StateLimit(nbytes, shed)
-        bucket = Bucket(query, limit, SMALL)
-        for batch in [*batches, None]:
-            saved = _saved(bucket)
-            first, second = _restored(query, limit, saved), _restored(query, limit, saved)
-            answers = [feed(one, batch, flush=batch is None) for one in (first, second)]
-            bags = [oracle.bag(output_rows(query, found)) for found in answers]
-            assert bags[0] == bags[1]
-            assert _shown(_saved(first)) == _shown(_saved(second))
-            assert first.joins.counts == second.joins.counts
-            bucket = first
+    with answers_in(0.3) as answered:  # most is shed
 
-    holds()
+        @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4), LIMITS, SHEDDING)
+        @examples(20)
+        def holds(case: Case, nbytes: int, shed: Policy) -> None:
+            query, batches = case
+            limit = StateLimit(nbytes, shed)
+            bucket, total = Bucket(query, limit, SMALL), Counter[Any]()
+            for batch in [*batches, None]:
+                saved = _saved(bucket)
+                first, second = _restored(query, limit, saved), _restored(query, limit, saved)
+                answers = [feed(one, batch, flush=batch is None) for one in (first, second)]
+                bags = [oracle.bag(output_rows(query, found)) for found in answers]
+                total += bags[0]
+                assert bags[0] == bags[1]
+                assert _shown(_saved(first)) == _shown(_saved(second))
+                assert first.joins.counts == second.joins.counts
+                bucket = first
+            answered.count(total)
+
+        holds()
 
 
 Saved = tuple[Any, Any]
@@ -171,22 +189,26 @@ def _restored(query: Query, limit: StateLimit, saved: Saved) -> Bucket:
 def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> None:
     """A batch too large to hold is fed as it comes in; the last part brings the marks."""
 
-    @given(cases(kinds=("plain",), windows=TIME_WINDOWS))
-    @examples(20)
-    def holds(case: Case) -> None:
-        query, batches = case
-        whole, parts, answers = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
-        for batch in [*batches, None]:
-            for name, tuples in (batch or {}).items():
-                for one in tuples:
-                    answers += _fed(query, parts, {name: [one]})
-            feed(whole, batch, flush=batch is None)
-            marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-            answers += list(parts.joins.step(BatchInput({}, marks)))
-            assert _positive(parts) == _positive(whole)
-        assert oracle.bag(output_rows(query, answers)) == oracle.bag(oracle.run(*case, flush=True).rows)
+    with answers_in(0.5) as answered:
 
-    holds()
+        @given(cases(kinds=("plain",), windows=TIME_WINDOWS, max_inputs=4))
+        @examples(20)
+        def holds(case: Case) -> None:
+            query, batches = case
+            whole, parts, answers = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
+            for batch in [*batches, None]:
+                for name, tuples in (batch or {}).items():
+                    for one in tuples:
+                        answers += _fed(query, parts, {name: [one]})
+                feed(whole, batch, flush=batch is None)
+                marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
+                answers += list(parts.joins.step(BatchInput({}, marks)))
+                assert _positive(parts) == _positive(whole)
+            expected = oracle.run(*case, flush=True).rows
+            answered.count(expected)
+            assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected)
+
+        holds()
 
 
 def _fed(query: Query, bucket: Bucket, batch: MicroBatch) -> list[pa.Table]:

@@ -1,4 +1,4 @@
-"""The completeness a limited join tells is the completeness it has (after DHTJoin's section 5)."""
+"""The completeness that a limited join estimates is the completeness it has (after DHTJoin's section 5)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from watersmeet.kernel.shedding.survival import Ledger
 from watersmeet.query import BEGINNING, UNBOUNDED, Column, Stream, range_us, rows, tumble_us
 from watersmeet.sql import bind_query
 
-SHORT = Workload(window_s=5, seconds=20, keys=200)
+SHORT = Workload(window_s=5, seconds=12, keys=200, batch_s=1)
 REGIMES = {
     "two streams": replace(SHORT, rates=(400, 400)),
     "two streams, 10:1": replace(SHORT, rates=(1000, 100)),
     "three streams": replace(SHORT, rates=(300, 300, 300)),
     "three streams, 1:4:8": replace(SHORT, rates=(50, 200, 400)),
     "four streams": replace(SHORT, rates=(200, 200, 200, 200)),
-    "long batches": replace(SHORT, rates=(300, 300, 300), batch_s=4),
+    "long batches": replace(SHORT, rates=(300, 300, 300), seconds=20, batch_s=4),
     "zipf": replace(SHORT, rates=(400, 400), keys=1000, zipf=0.8),
 }
 
@@ -33,41 +33,41 @@ SHOWN_ALWAYS = ("two streams, 10:1", "three streams, 1:4:8", "long batches", "zi
     "regime",
     [name if name in SHOWN_ALWAYS else pytest.param(name, marks=pytest.mark.variant) for name in REGIMES],
 )
-def test_what_random_shedding_tells_is_what_is_found(regime: str) -> None:
+def test_what_random_shedding_estimates_is_what_is_found(regime: str) -> None:
     workload = REGIMES[regime]
     whole = run(workload)
     for share in (0.2, 0.5, 0.8):
         part = run(workload, StateLimit(int(share * whole.peak_bytes)))
         assert part.shed > 0 or share == 0.8
         assert part.peak_bytes <= share * whole.peak_bytes
-        assert part.told == pytest.approx(part.answers / whole.answers, abs=0.05)
+        assert part.estimated == pytest.approx(part.answers / whole.answers, abs=0.05)
 
 
-def test_oldest_first_tells_what_is_found_too() -> None:
+def test_oldest_first_estimates_what_is_found_too() -> None:
     workload = REGIMES["three streams"]
     whole = run(workload)
     part = run(workload, StateLimit(int(0.4 * whole.peak_bytes), Shed.OLDEST))
-    assert part.told == pytest.approx(part.answers / whole.answers, abs=0.05)
+    assert part.estimated == pytest.approx(part.answers / whole.answers, abs=0.05)
 
 
 @pytest.mark.parametrize(("zipf", "share", "times"), [(0.0, 0.4, 1.0), (0.5, 0.15, 3.0), (0.7, 0.3, 2.0)])
-def test_least_finds_more_than_random_on_skewed_keys_and_tells_what_it_finds(
+def test_least_finds_more_than_random_on_skewed_keys_and_estimates_what_it_finds(
     zipf: float, share: float, times: float
 ) -> None:
-    told, found = [], []
-    for seed in range(3):  # a short stream is told within five points on the average, not each time
+    estimated, found = [], []
+    for seed in range(3):  # a short stream is estimated within five points on the average, not each time
         workload = replace(SHORT, rates=(250, 250, 250), keys=1000, zipf=zipf, seed=seed)
         whole = run(workload)
         limit = int(share * whole.peak_bytes)
         random, least = (run(workload, StateLimit(limit, shed)) for shed in (Shed.RANDOM, Shed.LEAST))
         assert least.answers > times * random.answers
-        told.append(least.told)
+        estimated.append(least.estimated)
         found.append(least.answers / whole.answers)
-    assert np.mean(told) == pytest.approx(np.mean(found), abs=0.05)
+    assert np.mean(estimated) == pytest.approx(np.mean(found), abs=0.05)
 
 
-def test_least_tells_what_it_finds_of_a_chain_over_two_attributes() -> None:
-    """No formula by rates and keys is behind it: only the chances of the tuples of each answer."""
+def test_least_estimates_what_it_finds_of_a_chain_over_two_attributes() -> None:
+    """No formula by rates and keys is behind it: only the inclusion probabilities of each answer's tuples."""
     whole, part = (run_chain(limit) for limit in (None, StateLimit(60_000, Shed.LEAST)))
     found = part[0] / whole[0]
     assert 0.1 < found < 0.9
@@ -75,7 +75,7 @@ def test_least_tells_what_it_finds_of_a_chain_over_two_attributes() -> None:
 
 
 def run_chain(limit: StateLimit | None) -> tuple[int, float]:
-    """Answers found and answers told to be missed by a.x = b.x, b.y = c.y."""
+    """Answers found and answers estimated as missed by a.x = b.x, b.y = c.y."""
     columns = (Column("x", "bigint"), Column("y", "bigint"), Column("ts", "timestamp"))
     names = ("a", "b", "c")
     froms = ", ".join(f"{name} [RANGE 5 SECONDS]" for name in names)

@@ -1,14 +1,14 @@
-"""One level of one bucket of a ring: the joins of many queries over shared rows.
+"""One level of one bucket of a shared dataflow: the joins of many queries over shared rows.
 
 After RJoin (Idreos, Liarou, Koubarakis, EDBT 2008) and DHTJoin: a tuple is indexed once for all queries by
 the values of its attributes, a query's partial results (RJoin's rewritten queries) are indexed where the
 tuples that extend them will arrive. We differ in that queries which share a join share its results, and
-results carry what is needed to tell late for whom they are and since when they count.
+results carry what is needed to know for whom they are late, and since when they count.
 
-Guarantee: over all levels, each query gets exactly the combinations of its join graph whose lives overlap,
-each once, of the tuples that arrived since the query did and were not late by its own streams' progress;
-whatever the cut into batches. As in the multi-way join, the relations of a level are taken in one order: the
-new rows of each probe first what is visible of the others, then become visible.
+Guarantee: over all levels, each query gets exactly the combinations of its join graph whose lifetimes
+overlap, each once, of the tuples that arrived since the query did and were not late by its own streams'
+progress; whatever the cut into batches. As in the multi-way join, the relations of a level are taken in one
+order: the new rows of each probe first what is visible of the others, then become visible.
 
     old: a1   new: b1, c1, joins {a, b}, {b, c}     b1 finds a1; c1 finds b1
 """
@@ -116,7 +116,7 @@ class SharedBucket:
         chunks: Iterable[PersistedChunk],
         tuning: Tuning = DEFAULT_TUNING,
     ) -> SharedBucket:
-        """The bucket as it stood when these chunks were persisted, for a ring that may have changed since."""
+        """The bucket as it stood when these chunks were persisted; the dataflow may have changed since."""
         bucket = cls(dataflow, level, tuning)
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             store = bucket.stores.get(chunk.section)
@@ -139,7 +139,7 @@ class SharedBucket:
 
     @property
     def nbytes(self) -> int:
-        """Memory of rows and indexes, with the room that indexes have to grow into."""
+        """Memory of rows and indexes, with what indexes have reserved to grow into."""
         return sum(store.payload_bytes + store.index_bytes for store in self.stores.values())
 
     @property
@@ -265,7 +265,7 @@ class SharedBucket:
             store = self.stores[probe.member]
             if store.is_empty:
                 continue
-            wanted = combine_hashes([partials.hashes[place] for place in probe.wanted])
+            wanted = combine_hashes([partials.hashes[key] for key in probe.wanted])
             carry = tuple(cls for member, cls in child.carry if member == probe.member)
             matches = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
             self.counts.probes += len(wanted)

@@ -1,11 +1,11 @@
-"""One level of a ring as its buckets use it: who feeds whom, who probes whom, who asks for what."""
+"""One level of a shared dataflow as its buckets use it: who feeds, probes and asks whom for what."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.kernel.multiquery.paths import Members, Node, Place, tree_of
+from watersmeet.kernel.multiquery.paths import ColumnOf, Members, Node, tree_of
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, stream_bits, tables_of
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query.shared_dataflow import BEHIND, Join, QueryTail, Relation, SharedDataflow, Way
@@ -21,11 +21,11 @@ class Use:
 
     members: Members
     tables: list[PredicateIndex]
-    later: dict[str, dict[str, Place]]  # relations of later levels, and the place of each of their columns
-    behind: dict[str, Place]  # by slot, what its tuple is behind
+    later: dict[str, dict[str, ColumnOf]]  # relations of later levels, and where each of their columns is
+    behind: dict[str, ColumnOf]  # by slot, what its tuple is behind
     needed: dict[str, list[str]]  # columns of each member that all results need
     ways: tuple[Way, ...] = ()  # of which each result goes one
-    routes: tuple[Place, ...] = ()  # by which it would be sent, for each
+    routes: tuple[ColumnOf, ...] = ()  # by which it would be sent, for each
 
     @classmethod
     def of(
@@ -36,9 +36,9 @@ class Use:
         tables: list[PredicateIndex],
     ) -> Use:
         columns = {
-            one.name: {name: members.place(name) for name in (*one.keys, *one.columns)} for one in later
+            one.name: {name: members.column_of(name) for name in (*one.keys, *one.columns)} for one in later
         }
-        behind: dict[str, Place] = {}
+        behind: dict[str, ColumnOf] = {}
         for name, relation in members.relations.items():
             if relation.slot is not None:
                 behind[relation.slot] = name, BEHIND
@@ -55,11 +55,13 @@ class Use:
 
 
 class SharedLevel:
-    """What of a ring concerns one level."""
+    """The part of a shared dataflow that concerns one level."""
 
     def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         if len(dataflow.streams) > MAX_STREAMS:
-            raise ValueError(f"a ring has {MAX_STREAMS} streams at most, not {len(dataflow.streams)}")
+            raise ValueError(
+                f"a shared dataflow has {MAX_STREAMS} streams at most, not {len(dataflow.streams)}"
+            )
         self.dataflow = dataflow
         self._tuning = tuning
         self.relations = {one.name: one for one in dataflow.relations if one.level == level}

@@ -4,13 +4,13 @@ After RJoin (Idreos, Liarou, Koubarakis, EDBT 2008), section 6: a rewritten quer
 with the lowest rate of incoming tuples (RIC), asked for value by value. What a result will meet is that rate
 times the window, so we count the tuples that are alive: the frequent values each by itself, in summaries that
 fade as tuples leave their window (`fading_summary`), all others by their average. A way that joins several
-feeds at once is worth the product: the results that one result would become there.
+feeds at once costs the product: the results that one result would become there.
 
-Guarantee: what is followed is a function of the summaries heard and of the streams' progress alone. Every
-bucket of the first level hears the same, so all know the same, and a batch that is done again chooses again
-in the same way. Any choice gives the right answers; a bad one costs.
+Guarantee: what is known is a function of the summaries reported and of the streams' progress alone. Every
+bucket of the first level gets the same reports, so all know the same, and a batch that is done again chooses
+again in the same way. Any choice gives the right answers; a bad one costs.
 
-Where we differ: nobody is asked. Every packing task tells all buckets what it has sent.
+Where we differ: nobody is asked. Every packing task reports to all buckets what it has sent.
 
     b: 90 of 100 tuples have x = 1, c: 2 of 100 have y = 7     (x = 1, y = 7) meets c first, then b
 """
@@ -35,7 +35,7 @@ from watersmeet.query.shared_dataflow import Expected, SharedDataflow, Way
 
 SIZE = 64  # values counted of a feed: of a value that is not, fewer than one tuple in SIZE is alive
 
-Heard = tuple[str, int, Summary]  # a feed, the earliest event time of some tuples, their values
+Report = tuple[str, int, Summary]  # a feed, the earliest event time of some tuples, their values
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -44,18 +44,18 @@ Floats = npt.NDArray[np.float64]
 class LiveValues:
     """What is known of the feeds that results may go on to meet."""
 
-    summaries: Mapping[str, Summary] = field(default_factory=dict)  # by feed; none: nothing was heard
+    summaries: Mapping[str, Summary] = field(default_factory=dict)  # by feed; none: nothing was reported
     clocks: Mapping[str, int] = field(default_factory=dict)  # how far each feed's stream had come by then
 
     def followed(
-        self, dataflow: SharedDataflow, heard: Iterable[Heard], after: Mapping[str, int]
+        self, dataflow: SharedDataflow, reports: Iterable[Report], after: Mapping[str, int]
     ) -> LiveValues:
         """What is known after a micro-batch; `after` is each stream's progress."""
         if not dataflow.expected:
             return self
-        told: dict[str, list[tuple[int, Summary]]] = {}
-        for name, min_ts, summary in heard:
-            told.setdefault(name, []).append((min_ts, summary))
+        reported: dict[str, list[tuple[int, Summary]]] = {}
+        for name, min_ts, summary in reports:
+            reported.setdefault(name, []).append((min_ts, summary))
         streams = {feed.name: feed.stream for feed in dataflow.feeds}
         windows = {one.source: one.window.duration_us for one in dataflow.relations if one.window is not None}
         summaries, clocks = dict(self.summaries), dict(self.clocks)
@@ -63,7 +63,7 @@ class LiveValues:
             clock = after.get(streams[name], BEGINNING)
             if not BEGINNING < clock < NEVER:  # nothing was seen, or nothing more will be
                 continue
-            new = told.get(name, [])
+            new = reported.get(name, [])
             since, duration = self.clocks.get(name), windows[name]
             passed_us = elapsed_us(since, clock, (min_ts for min_ts, _ in new))
             summaries[name] = fade(
@@ -109,8 +109,8 @@ class LiveValues:
             return np.full(len(hashes), expected.live / expected.distinct)
         values, counts, rest = listed
         others = rest / max(1.0, expected.distinct - len(values))
-        places = find_values(hashes, values)
-        return np.where(places >= 0, np.append(counts, others)[places], others)
+        known = find_values(hashes, values)
+        return np.where(known >= 0, np.append(counts, others)[known], others)
 
     @cached_property
     def _listed(self) -> dict[str, tuple[Hashes, Floats, float]]:
@@ -128,13 +128,13 @@ NOTHING_KNOWN = LiveValues()
 
 
 def encode_reports(sent: Mapping[str, pa.Array], min_ts: int) -> bytes:
-    """What a packing task tells of the values it has sent, by feed."""
+    """What a packing task reports of the values it has sent, by feed."""
     found = {name: summarise(hash_column(column.drop_null()), SIZE) for name, column in sent.items()}
     return json.dumps([[name, min_ts, summary.to_json()] for name, summary in found.items()]).encode()
 
 
-def decode_reports(blobs: Iterable[bytes]) -> list[Heard]:
-    """What all packing tasks have told, whatever the order in which it came."""
+def decode_reports(blobs: Iterable[bytes]) -> list[Report]:
+    """What all packing tasks have reported, whatever the order in which it came."""
     return [
         (name, min_ts, Summary.from_json(fields))
         for blob in sorted(blobs)

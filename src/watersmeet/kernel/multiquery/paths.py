@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from watersmeet.kernel.state.slice import Classes
 from watersmeet.query.shared_dataflow import Join, Relation
 
-Place = tuple[str, str]  # a member and one of its columns, as its source names it
+ColumnOf = tuple[str, str]  # a member, and one of its columns as its source names it
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Path:
 
     join: Join
     probes: tuple[SharedProbe, ...]
-    equal: tuple[tuple[Place, Place], ...]  # what is compared by value in complete results
+    equal: tuple[tuple[ColumnOf, ColumnOf], ...]  # what is compared by value in complete results
 
 
 @dataclass
@@ -53,20 +53,20 @@ class Members:
     def __init__(self, join: Join, relations: Mapping[str, Relation]) -> None:
         self.join = join
         self.relations = {name: relations[name] for name in join.members}
-        self._places: dict[str, Place] = {}
+        self._columns: dict[str, ColumnOf] = {}
         for name, relation in self.relations.items():
             for column in (*relation.keys, *relation.columns):
-                self._places.setdefault(relation.qualified(column), (name, column))
-        self.pairs = [(self.place(left), self.place(right)) for left, right in join.equalities]
+                self._columns.setdefault(relation.qualified(column), (name, column))
+        self.pairs = [(self.column_of(left), self.column_of(right)) for left, right in join.equalities]
         self._class_of = _equality_classes(self.pairs)
 
-    def place(self, qualified: str) -> Place:
-        if qualified not in self._places:
+    def column_of(self, qualified: str) -> ColumnOf:
+        if qualified not in self._columns:
             raise ValueError(f"no member of {self.join.name} has {qualified}")
-        return self._places[qualified]
+        return self._columns[qualified]
 
-    def find(self, qualified: str) -> Place | None:
-        return self._places.get(qualified)
+    def find(self, qualified: str) -> ColumnOf | None:
+        return self._columns.get(qualified)
 
     def path(self, head: str, order: Sequence[str]) -> Path:
         """The path from a head through the others in this order."""
@@ -96,13 +96,13 @@ class Members:
         return SharedProbe(member, tuple(by), tuple(by.values()))
 
 
-def _equality_classes(pairs: Sequence[tuple[Place, Place]]) -> dict[Place, int]:
+def _equality_classes(pairs: Sequence[tuple[ColumnOf, ColumnOf]]) -> dict[ColumnOf, int]:
     """A number for each column that is compared, the same for those that are equal in every result."""
-    class_of: dict[Place, int] = {}
+    class_of: dict[ColumnOf, int] = {}
     for number, (left, right) in enumerate(pairs):
         first, second = class_of.setdefault(left, number), class_of.setdefault(right, number)
         if first != second:
-            class_of = {place: first if cls == second else cls for place, cls in class_of.items()}
+            class_of = {one: first if cls == second else cls for one, cls in class_of.items()}
     return class_of
 
 

@@ -1,4 +1,4 @@
-"""The results of a ring's joins: verified, with their columns, on the way to later levels and to queries."""
+"""Results of shared joins: verified, with their columns, on the way to later levels and to queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watersmeet.kernel.join.combinations import Partials
 from watersmeet.kernel.layout import ANSWER_TS, TS
 from watersmeet.kernel.multiquery.level import SharedLevel, behind_column
 from watersmeet.kernel.multiquery.live_values import LiveValues
-from watersmeet.kernel.multiquery.paths import Path, Place
+from watersmeet.kernel.multiquery.paths import ColumnOf, Path
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, Results
 from watersmeet.kernel.multiquery.relation_store import RelationStore
 from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows
@@ -39,7 +39,7 @@ def verified(stores: Stores, path: Path, partials: SharedPartials) -> SharedPart
     """The complete results whose columns are truly equal."""
     keep = np.ones(len(partials.max_ts), np.bool_)
     for left, right in path.equal:
-        a, b = (_values(stores, place, partials) for place in (left, right))
+        a, b = (_values(stores, column, partials) for column in (left, right))
         if pa.types.is_null(a.type) or pa.types.is_null(b.type):
             keep[:] = False
         elif a.type != b.type:
@@ -49,29 +49,29 @@ def verified(stores: Stores, path: Path, partials: SharedPartials) -> SharedPart
     return partials.where(keep)
 
 
-def _values(stores: Stores, place: Place, partials: SharedPartials) -> pa.Array:
-    member, column = place
-    return stores[member].take([column], partials.rows[member])[0]
+def _values(stores: Stores, column: ColumnOf, partials: SharedPartials) -> pa.Array:
+    member, name = column
+    return stores[member].take([name], partials.rows[member])[0]
 
 
 class _Block:
-    """Results of one join, and the columns that have been gathered for them."""
+    """Results of one join, and the columns that have been taken for them."""
 
     def __init__(self, plan: SharedLevel, stores: Stores, found: Found) -> None:
         self.use = plan.uses[found.join]
-        self.ts: Longs = _end_to_end([part.max_ts for part in found.parts])
-        self.ends: Longs = _end_to_end([part.min_end for part in found.parts])
+        self.ts: Longs = _concat([part.max_ts for part in found.parts])
+        self.ends: Longs = _concat([part.min_end for part in found.parts])
         self.rows = {
-            member: _end_to_end([part.rows[member] for part in found.parts])
+            member: _concat([part.rows[member] for part in found.parts])
             for member in self.use.members.relations
         }
-        self.columns: dict[Place, pa.Array] = {}
+        self.columns: dict[ColumnOf, pa.Array] = {}
         self._stores = stores
 
-    def bring(self, places: Iterable[Place]) -> None:
-        """Gathers columns that are not there yet, each member's at once."""
+    def bring(self, wanted: Iterable[ColumnOf]) -> None:
+        """Takes columns that are not there yet, each member's at once."""
         missing: dict[str, list[str]] = {}
-        for member, column in dict.fromkeys(places):
+        for member, column in dict.fromkeys(wanted):
             if (member, column) not in self.columns:
                 missing.setdefault(member, []).append(column)
         for member, columns in missing.items():
@@ -79,10 +79,10 @@ class _Block:
             self.columns |= {(member, name): one for name, one in zip(columns, values, strict=True)}
 
     def column(self, qualified: str) -> pa.Array:
-        place = self.use.members.place(qualified)
-        if place not in self.columns:
-            self.bring([place])
-        return self.columns[place]
+        column = self.use.members.column_of(qualified)
+        if column not in self.columns:
+            self.bring([column])
+        return self.columns[column]
 
     @property
     def since(self) -> Longs:
@@ -92,15 +92,15 @@ class _Block:
     def behind(self) -> dict[str, Longs]:
         """What the tuples of a slot are behind, for the slots where they are behind anything."""
         masks = {}
-        for slot, place in self.use.behind.items():
-            if place in self.columns:
-                bits = np.asarray(self.columns[place].cast(pa.int64()).fill_null(0))
+        for slot, column in self.use.behind.items():
+            if column in self.columns:
+                bits = np.asarray(self.columns[column].cast(pa.int64()).fill_null(0))
                 if bits.any():
                     masks[slot] = bits
         return masks
 
 
-def _gather(blocks: Sequence[_Block], stores: Stores) -> None:
+def _bring_needed(blocks: Sequence[_Block], stores: Stores) -> None:
     """Brings what every block needs of its members: of each store at once, for many blocks are small."""
     users: dict[str, list[_Block]] = {}
     for block in blocks:
@@ -110,7 +110,7 @@ def _gather(blocks: Sequence[_Block], stores: Stores) -> None:
         store = stores[member]
         needed = dict.fromkeys(name for block in some for name in block.use.needed[member])
         names = [SINCE, *(name for name in needed if not name.endswith(BEHIND) or name in store.columns)]
-        values = store.take(names, _end_to_end([block.rows[member] for block in some]))
+        values = store.take(names, _concat([block.rows[member] for block in some]))
         start = 0
         for block in some:
             for name, one in zip(names, values, strict=True):
@@ -123,7 +123,7 @@ def emit(
 ) -> Iterator[SharedRows]:
     """What becomes of joins' results: rows of later relations, answers of the queries that end here."""
     blocks = [_Block(plan, stores, one) for one in found]
-    _gather(blocks, stores)
+    _bring_needed(blocks, stores)
     for block in blocks:
         counts.results += len(block.ts)
         since, behind = block.since, block.behind()
@@ -131,9 +131,9 @@ def emit(
             facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
             facts |= {behind_column(slot): pa.array(masks) for slot, masks in behind.items()}
             going = _going(plan, block, counts, live)
-            for name, places in block.use.later.items():
-                columns = [block.columns[place] for place in places.values()]
-                table = pa.Table.from_arrays([*facts.values(), *columns], [*facts, *places])
+            for name, columns_of in block.use.later.items():
+                columns = [block.columns[one] for one in columns_of.values()]
+                table = pa.Table.from_arrays([*facts.values(), *columns], [*facts, *columns_of])
                 if name in going:
                     table = table.take(going[name])
                 if table.num_rows:
@@ -150,7 +150,7 @@ def _going(plan: SharedLevel, block: _Block, counts: SharedCounts, live: LiveVal
     use = block.use
     if not use.ways:
         return {}
-    routes = [block.columns[place] for place in use.routes]
+    routes = [block.columns[column] for column in use.routes]
     chosen = live.choose(use.ways, routes, plan.expected)
     going = {way.relation: np.flatnonzero(chosen == number) for number, way in enumerate(use.ways)}
     for name, rows in going.items():
@@ -158,7 +158,7 @@ def _going(plan: SharedLevel, block: _Block, counts: SharedCounts, live: LiveVal
     return {name: pa.array(rows) for name, rows in going.items()}
 
 
-def _end_to_end(parts: Sequence[Longs]) -> Longs:
+def _concat(parts: Sequence[Longs]) -> Longs:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -172,7 +172,7 @@ def _answers(
     all_ = len(rows) == len(block.ts) and bool((rows == np.arange(len(rows))).all())
     chosen = None if all_ else pa.array(rows)
     times = pa.array(block.ts[rows])
-    block.bring(block.use.members.place(column) for _, column in named if column != ANSWER_TIME)
+    block.bring(block.use.members.column_of(column) for _, column in named if column != ANSWER_TIME)
     arrays = [
         times.cast(TIMESTAMP) if column == ANSWER_TIME else _taken(block.column(column), chosen)
         for _, column in named

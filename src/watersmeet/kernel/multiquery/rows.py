@@ -1,4 +1,4 @@
-"""What leaves a bucket of a ring, and what is counted on the way."""
+"""What leaves a bucket of a shared dataflow, and what is counted on the way."""
 
 from __future__ import annotations
 

@@ -1,0 +1,5 @@
+"""Answers between a join and its output: held for the watermark, sampled at ticks, distinct values once."""
+
+from watersmeet.kernel.output.distinct import DistinctValues
+
+__all__ = ["DistinctValues"]

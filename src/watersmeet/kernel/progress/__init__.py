@@ -1,0 +1,7 @@
+"""How far streams have come: watermarks, bounds of single streams, row positions for ROWS windows."""
+
+from watersmeet.kernel.progress.row_numbers import RowPositions
+from watersmeet.kernel.progress.stream_bounds import StreamBounds
+from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
+
+__all__ = ["LatenessPolicy", "Punctuation", "RowPositions", "StreamBounds", "Watermark"]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.layout import InputLayout
 
-_HIGH_BITS = np.uint64(33)  # the low bits pick places within a bucket's indexes
+_HIGH_BITS = np.uint64(33)  # the low bits pick chains within a bucket's indexes
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Grid:
     def home(self, bucket: int, classes: tuple[int, ...]) -> int:
         """The first bucket of the tuples of an input that come to this one."""
         free = [axis for axis in range(len(self.shares)) if axis not in classes]
-        places = [bucket // self.strides[axis] % self.shares[axis] for axis in free]
-        return bucket - sum(self.strides[axis] * at for axis, at in zip(free, places, strict=True))
+        along = [bucket // self.strides[axis] % self.shares[axis] for axis in free]
+        return bucket - sum(self.strides[axis] * at for axis, at in zip(free, along, strict=True))
 
     def is_home(self, bucket: int, classes: tuple[int, ...]) -> bool:
         """Whether an input's tuples are counted in this bucket: it is the first of their replicas."""
@@ -59,15 +59,15 @@ class Grid:
 
 @numba.njit(cache=True)
 def coordinates(hashes, share):  # type: ignore[no-untyped-def]
-    """Each tuple's place on an axis of this share."""
-    places = np.empty(len(hashes), np.int32)
+    """Each tuple's coordinate on an axis of this share."""
+    found = np.empty(len(hashes), np.int32)
     for row in range(len(hashes)):
-        places[row] = np.int32((hashes[row] >> _HIGH_BITS) % np.uint64(share))
-    return places
+        found[row] = np.int32((hashes[row] >> _HIGH_BITS) % np.uint64(share))
+    return found
 
 
 def coordinate(key_hash: int, share: int) -> int:
-    """The place of one key on an axis, as `coordinates` has it."""
+    """The coordinate of one key on an axis, as `coordinates` has it."""
     return (key_hash >> int(_HIGH_BITS)) % share
 
 
@@ -110,7 +110,7 @@ def _chosen(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_]) -> pa.RecordBatc
 
 
 def hash_keys(grid: Grid, layout: InputLayout, batch: pa.RecordBatch) -> dict[int, Hashes]:
-    """The hashes by which tuples are routed, for each class of more than one place."""
+    """The hashes by which tuples are routed, for each class whose axis has more than one cell."""
     return {cls: hash_column(batch.column(name)) for cls, name in layout.keys if grid.shares[cls] > 1}
 
 

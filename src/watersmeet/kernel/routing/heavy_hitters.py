@@ -3,7 +3,7 @@
 Misra and Gries, "Finding repeated elements" (1982), merged as Agarwal et al., "Mergeable summaries" (PODS
 2012) show: counters of equal values are added, then the (k+1)-th largest is taken off all of them and those
 left with nothing are dropped. Guarantee: a count is never too large, too small by at most total / (k + 1).
-Where we differ: a large chunk is counted from a sample of its rows, which adds the error of chance, and
+Where we differ: a large chunk is counted from a sample of its rows, which adds a sampling error, and
 counts are numbers that may be scaled, so that old tuples can fade.
 
     k = 2: {a: 5, b: 2} + {b: 1, c: 2} = {a: 5, b: 3, c: 2} -> {a: 3, b: 1}, of 10 tuples

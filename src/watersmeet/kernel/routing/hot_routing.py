@@ -1,8 +1,9 @@
-"""Routing with hot values: as `routing`, except for the few values of which a table says otherwise.
+"""Routing with hot values: as `grid`, except for the few values of which a table says otherwise.
 
-A tuple's place on an axis is its home (by key hash), unless its value is hot on that axis: then it is spread
-(one place, by a hash of all it holds) or copied to every place. A hash of the contents, not of the position:
-a task run again, or handed the same rows in another order, must send every tuple to the same place.
+A tuple's coordinate on an axis is its home (by key hash), unless its value is hot on that axis: then it is
+spread (one coordinate, by a hash of all it holds) or copied to every one. A hash of the contents, not of the
+row number: a task run again, or handed the same rows in another order, must send every tuple to the same
+bucket.
 
     shares (2,), v at home in 0, a spread: a(v, ..) goes to 0 or 1, b(v, ..) to 0 and as a copy to 1
 """
@@ -91,8 +92,8 @@ class _Axis:
         if not values:
             return None
         ordered = sorted(values, key=lambda value: value.hash)
-        places = find_values(hashes, np.array([value.hash for value in ordered], np.uint64))
-        rows = np.flatnonzero(places >= 0)
+        known = find_values(hashes, np.array([value.hash for value in ordered], np.uint64))
+        rows = np.flatnonzero(known >= 0)
         if not len(rows):
             return None
         own = [value.spread == layout.alias for value in ordered]
@@ -102,9 +103,9 @@ class _Axis:
         copied_until = np.array(
             [BEGINNING if mine else v.copied_until for v, mine in zip(ordered, own, strict=True)]
         )
-        ts, spread, copied = np.asarray(batch.column(TS))[rows], *np.zeros((2, len(places)), np.bool_)
-        spread[rows] = ts >= spread_from[places[rows]]
-        copied[rows] = ts < copied_until[places[rows]]
+        ts, spread, copied = np.asarray(batch.column(TS))[rows], *np.zeros((2, len(known)), np.bool_)
+        spread[rows] = ts >= spread_from[known[rows]]
+        copied[rows] = ts < copied_until[known[rows]]
         return cls(spread, copied)
 
 
@@ -117,11 +118,11 @@ def _copies(
     targets: list[Ints] = []
     if axes:
         along = np.zeros(len(first), np.int64)
-        for place, cls in enumerate(axes):
-            along |= copied[cls].astype(np.int64) << place
+        for bit, cls in enumerate(axes):
+            along |= copied[cls].astype(np.int64) << bit
         for pattern in np.unique(along[along > 0]):
             chosen = np.flatnonzero(along == pattern)
-            own = [cls for place, cls in enumerate(axes) if pattern >> place & 1]
+            own = [cls for bit, cls in enumerate(axes) if pattern >> bit & 1]
             for steps in itertools.product(*(range(grid.shares[cls]) for cls in own)):
                 if any(steps):
                     rows.append(chosen)

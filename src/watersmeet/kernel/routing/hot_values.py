@@ -4,8 +4,8 @@ After PMJoin (Zhou, Yan, Yu, Zhou, "PMJoin: optimizing distributed multi-way str
 partitioning", 2006), which plans heavy values on their own; here its idea serves the buckets of one cluster.
 
 Guarantee: if every micro-batch is routed by the table in force, and lines change only by `heat`, `cool` and
-`without_over`, each combination whose lives overlap meets in exactly one bucket, and no tuple ever moves. The
-proof is in docs/decisions/007-hot-keys.md; it needs a window of time on every input of the class.
+`without_expired`, each combination whose lifetimes overlap meets in exactly one bucket, and no tuple ever
+moves. The proof is in docs/decisions/007-hot-keys.md; it needs a window of time on every input of the class.
 
     b0  v becomes hot, a is spread; b has been seen up to 12:00, its window is 10 min: spread_from 12:10
         b's v-tuples go everywhere from now on; a's go home while ts < 12:10, and anywhere after that
@@ -46,7 +46,7 @@ class HotTable:
 
     @property
     def digest(self) -> int:
-        """A number by which tables are told apart; 0 is the table without lines."""
+        """A number that identifies a table; 0 is the table without lines."""
         if not self.values:
             return 0
         text = json.dumps(self.to_json())
@@ -59,11 +59,11 @@ class HotTable:
         return next((value for value in self.values if (value.cls, value.hash) == (cls, key_hash)), None)
 
     def with_value(self, value: HotValue) -> HotTable:
-        """The table with this line in place of the one for the same value, if any."""
+        """The table with this line, instead of the one for the same value, if any."""
         others = (one for one in self.values if (one.cls, one.hash) != (value.cls, value.hash))
         return HotTable(tuple(sorted((*others, value))))
 
-    def without_over(self, watermark: int) -> HotTable:
+    def without_expired(self, watermark: int) -> HotTable:
         """The table without the lines that no acceptable tuple can be concerned by any more."""
         return HotTable(tuple(one for one in self.values if not one.cooling or watermark < one.over_at))
 
@@ -79,7 +79,7 @@ NO_HOT_VALUES = HotTable()
 
 
 def may_spread(layout: JoinLayout, cls: int) -> bool:
-    """Whether values of a class can be handed over: the ends of all lives it touches are known."""
+    """Whether values of a class can be handed over: the ends of all lifetimes it touches are known."""
     windows = [item.window for item in layout.inputs if cls in item.classes]
     return not layout.delayed and all(window.duration_us is not None for window in windows)
 

@@ -84,9 +84,8 @@ class _TaskPlanner:
     def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
         query, labels = self.query, bucket_labels(self.plan.partitions)
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        bucket = replace(
-            plan_bucket(query, self._share(grid), self.options.tuning.kernel), initial_order=orders
-        )
+        planned = plan_bucket(query, self._share(grid), self.options.tuning.kernel)
+        bucket = replace(planned, initial_order=orders)
         hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, self.options.hot)
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
         whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.kernel import NO_HOT_VALUES, Grid, HotTable, JoinLayout, Summary, may_spread, summarise
-from watersmeet.kernel.columns.hashing import Hashes
+from watersmeet.kernel.columns import Hashes
 from watersmeet.spark.exchange.routing_files import RoutingFiles
 from watersmeet.spark.storage.paths import local_path
 from watersmeet.spark.worker.task_facts import known_batch, query_id, run_id

@@ -25,7 +25,7 @@ from watersmeet.kernel import (
     hash_keys,
     route_hot,
 )
-from watersmeet.kernel.columns.hashing import Hashes
+from watersmeet.kernel.columns import Hashes
 from watersmeet.spark.exchange.collect import Collected, collect
 from watersmeet.spark.exchange.hot_keys import HotKeys, encode_summaries
 from watersmeet.spark.exchange.messages import MESSAGES, Message, Progress, Tuples

@@ -124,13 +124,12 @@ class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput, Iterator[Sha
     def fresh(self) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         bounds = StreamBounds(self.plan.lateness) if level == 1 else None
-        bucket = SharedBucket(dataflow, level, self.plan.tuning.kernel)
-        return LevelState(dataflow, bucket, bounds)
+        return LevelState(dataflow, SharedBucket(dataflow, level, self.plan.tuning.kernel), bounds)
 
     def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
-        tuning = self.plan.tuning.kernel
-        bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks, tuning)
+        kernel = self.plan.tuning.kernel
+        bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks, kernel)
         bounds = StreamBounds.restore(self.plan.lateness, snapshot["bounds"]) if level == 1 else None
         live = LiveValues.from_json(snapshot["live"]) if "live" in snapshot else None
         return LevelState(dataflow, bucket, bounds, live)

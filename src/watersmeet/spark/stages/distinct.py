@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, PersistedChunk, Shed
-from watersmeet.kernel.columns.hashing import combine_hashes, hash_column
-from watersmeet.kernel.routing.grid import first_buckets, split
+from watersmeet.kernel.columns import combine_hashes, hash_column
+from watersmeet.kernel.routing import first_buckets, split
 from watersmeet.spark.exchange.messages import MESSAGES, Message, Tuples
 from watersmeet.spark.exchange.packed_chunk import PackedChunk, encode
 from watersmeet.spark.exchange.unpack import CHUNK

@@ -66,7 +66,7 @@ class HotKeyCoordinator:
         passed_us = elapsed_us(state.get("clock"), clock, (min_ts for _, min_ts, _ in counts))
         sketches = self._follow(state.get("sketches", {}), counts, passed_us)
         counted = state.get("rows", 0) + sum(s.total for _, _, by_class in counts for s in by_class.values())
-        table = table_of(state).without_over(watermark.now)
+        table = table_of(state).without_expired(watermark.now)
         newest = self._newest(watermark)
         if not self.hot.is_on:
             table = self._cool_all(table, newest)

@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
-from watersmeet.kernel.columns.narrow import narrowed
+from watersmeet.kernel.columns import narrowed
 from watersmeet.plan.state_format import describe_change
 from watersmeet.spark.exchange.packed_chunk import decode, encode
 from watersmeet.spark.tuning import Tuning
