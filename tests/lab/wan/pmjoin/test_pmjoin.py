@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plan.sites.pmjoin.models import paper_example
+from tests.plan.papers import example
 from tests.strategies import ALL_WINDOWS, KEY_DOMAINS, cases
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.advice.draws import draw_arrivals
@@ -129,7 +129,7 @@ def test_example_1_is_simulated_at_its_costs(scheme: str, seconds: float) -> Non
 
 
 def test_example_1_is_the_query_of_the_examples() -> None:
-    query, statistics = paper_example("pmjoin-example-1")
+    query, statistics = example("pmjoin-example-1")
     ours, known = example_1()
     assert ours.graph == query.graph
     model, other = rate_model(query, statistics), rate_model(ours, known)
@@ -193,7 +193,13 @@ def test_a_partitioned_plan_without_its_router_is_refused() -> None:
     query, _ = example_1()
     plan = plan_scheme("pmjoin").root
     assert isinstance(plan, PMJoin)
-    bare = PMJoin(plan.attribute, plan.inputs, plan.partitions, plan.rate_per_s, plan.tuple_bytes)
+    bare = PMJoin(
+        attribute=plan.attribute,
+        inputs=plan.inputs,
+        partitions=plan.partitions,
+        rate_per_s=plan.rate_per_s,
+        tuple_bytes=plan.tuple_bytes,
+    )
     with pytest.raises(ConfigurationError, match="does not say how"):
         PmjoinNetwork(query, bare)
 
