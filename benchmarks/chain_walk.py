@@ -13,8 +13,9 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.columns.hash_index import END_NEVER, HashIndex, find_pairs, overlapping_pairs
+from watersmeet.kernel.columns.hash_index import HashIndex, fetch_times, find_pairs, overlapping_pairs
 from watersmeet.kernel.columns.hashing import hash_column
+from watersmeet.query import NEVER
 
 PROBERS = 200_000
 ROUNDS = 7
@@ -56,18 +57,19 @@ def compare(rows: int, keys: int) -> tuple[float, float]:
     hashes = hash_column(pa.array(random.integers(0, keys, rows)))
     index.extend(0, hashes)
     wanted = hash_column(pa.array(random.integers(0, keys, PROBERS))).view(np.int64)
-    lives = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
+    lifetimes = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
 
     def in_step() -> tuple[np.ndarray, np.ndarray]:
         parts = index.heads, index.bitmap, index.chain, index.link_bits
-        pairs = find_pairs(*parts, 0, 10, wanted, *lives)
-        found = overlapping_pairs(pairs, at, 0, END_NEVER, 0, np.empty(0, np.int64), *lives)
+        pairs = find_pairs(*parts, 0, 10, wanted, *lifetimes)
+        begins = fetch_times(at, 0, pairs[1])
+        found = overlapping_pairs(pairs, begins, np.full(len(begins), NEVER), *lifetimes)
         same = hashes.view(np.int64)[found[1]] == wanted[found[0]]  # whoever probes verifies
         return found[0][same], found[1][same]
 
     def naive() -> tuple[np.ndarray, np.ndarray]:
         parts = index.heads, index.chain, index.link_bits
-        return one_after_another(*parts, hashes.view(np.int64), 0, 10, wanted, *lives)
+        return one_after_another(*parts, hashes.view(np.int64), 0, 10, wanted, *lifetimes)
 
     best = []
     for walk in (in_step, naive):

@@ -28,7 +28,7 @@ from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.environment import PROVIDER, ROCKSDB
-from watersmeet.spark.sources.streams import read_stream
+from watersmeet.spark.sources.open_stream import read_stream
 
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ENGINES = {"ours": ROCKSDB, "cascade": IN_MEMORY, "cascade-rocksdb": ROCKSDB}
@@ -89,8 +89,7 @@ def run(engine: str, folder: Path, batch_rows: int) -> None:
         f"INSERT INTO answers {SELECT};"
     )
     if engine == "ours":
-        (job,) = session.run(file, options=RunOptions(available_now=True))
-        query = job._query
+        query = session.run(file, options=RunOptions(available_now=True)).jobs[0]._query
     else:
         pipeline = session.read(file)
         sources = {stream.name: read_stream(session.spark, stream, out) for stream in pipeline.streams}

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, MultiwayJoin, hash_index, lay_out
+from watersmeet.kernel import TS, MultiwayJoin, lay_out
+from watersmeet.kernel.columns import hash_index
 from watersmeet.kernel.state import slice as slice_module
 from watersmeet.kernel.state.store import TupleStore
 from watersmeet.query import (

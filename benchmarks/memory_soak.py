@@ -18,7 +18,7 @@ from pathlib import Path
 
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.query.byte_size import format_bytes, parse_bytes
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job, RunOptions
 from watersmeet.spark.metrics.progress import Progress
 
@@ -85,12 +85,12 @@ class Soak:
             print(
                 f"{elapsed:6.0f} s  batch {progress.batch_id:4}  {progress.rows_per_s / 1000:6.1f}k rows/s  "
                 f"state {format_bytes(progress.memory_bytes):>9}  workers {format_bytes(total):>9}  "
-                f"largest {format_bytes(largest):>9}  shed {progress.total_shed:>9}  "
-                f"complete {progress.total_completeness:.1%}",
+                f"largest {format_bytes(largest):>9}  shed {progress.totals.shed:>9}  "
+                f"complete {progress.totals.completeness:.1%}",
                 flush=True,
             )
         self.last = progress
-        if self.full_at is None and progress.total_shed:
+        if self.full_at is None and progress.totals.shed:
             self.full_at = elapsed
 
     def peaks(self) -> tuple[int, int]:
@@ -117,12 +117,12 @@ def main() -> None:
         file = Path(folder) / "soak.sql"
         file.write_text("".join(PIPELINE.format(name=name, **facts) for name in "ab") + QUERY)
         session = Session(log=Path(folder) / "spark.log")
-        jobs = session.start(file, options=RunOptions(limit=limit))
+        run = session.start(file, options=RunOptions(limit=limit))
         soak = Soak(arguments.seconds)
         try:
-            follow(jobs, soak.show, until=soak.is_over)
+            run.follow(soak.show, until=soak.is_over)
         finally:
-            session.stop(jobs)
+            run.stop()
             session.spark.stop()
     first, last = soak.peaks()
     print(

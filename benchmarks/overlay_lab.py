@@ -13,15 +13,15 @@ import sys
 import time
 from dataclasses import replace
 
-from watersmeet.lab.figures.registry import run_in_processes
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
 from watersmeet.lab.figures.rjoin.panels import PAPER
-from watersmeet.lab.figures.rjoin.strategy import STRATEGIES
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.rjoin.strategies import STRATEGIES
+from watersmeet.lab.figures.runners import run_in_processes
 
 
 def figure_2() -> str:
     """Three strategies on 1000 nodes, 20,000 queries and 400 tuples."""
-    base = Experiment(PAPER.nodes, PAPER.queries, (50, 100, 200, 400), warm_up=500)
+    base = Experiment(nodes=PAPER.nodes, queries=PAPER.queries, checkpoints=(50, 100, 200, 400), warm_up=500)
     runs = run_in_processes(2)([replace(base, strategy=strategy) for strategy in STRATEGIES], run_experiment)
     costs = [f"{strategy} {run[-1].messages_alone}" for strategy, run in zip(STRATEGIES, runs, strict=True)]
     return f"messages: {', '.join(costs)}"

@@ -60,16 +60,16 @@ def run(session: Session, folder: Path, routing: str) -> tuple[dict[str, int], d
     }
     file = folder / f"{routing}.sql"
     file.write_text(SQL.format(routing=routing, **options))
-    (job,) = session.run(
+    run = session.run(
         file,
         checkpoint=folder / f"checkpoint-{routing}",
         options=RunOptions(available_now=True, routing=routing),
     )
-    told = [observed_metrics(report) for report in job.reports]
-    sums = {name: sum(each[name] for each in told) for name in SUMMED}
-    sums["state rows"] = told[-1]["state_rows"]
-    sums["stage ms"] = sum(each["stage_us"] for each in told) // 1000
-    went = {name: sum(each[name] for each in told) for name in told[0] if name.startswith("went_")}
+    batches = [observed_metrics(report) for report in run.jobs[0].reports]
+    sums = {name: sum(each[name] for each in batches) for name in SUMMED}
+    sums["state rows"] = batches[-1]["state_rows"]
+    sums["stage ms"] = sum(each["stage_us"] for each in batches) // 1000
+    went = {name: sum(each[name] for each in batches) for name in batches[0] if name.startswith("went_")}
     return sums, went
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.plan.sites.semijoin.cost import PAPER_METHODS, JoinSide, Method, OneWayJoin, join_cost
-from watersmeet.plan.statistics.statistics import Link
+from watersmeet.lab.figures.semijoin.one_way import INTERVAL_S, LINK, STREAM
+from watersmeet.plan.sites.semijoin.cost import PAPER_METHODS, Method, OneWayJoin, join_cost
 
-STREAM = JoinSide(rate_per_s=300, window_tuples=900, tuple_bytes=1250, key_bytes=5, distinct=10)
-LINK = Link(bytes_per_s=128_000, latency_s=0.025)
-INTERVAL_S = 0.1
 FACTORS = (0.02, 0.05, 0.1, 0.2, 0.5)
 
 

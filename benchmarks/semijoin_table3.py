@@ -18,7 +18,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from watersmeet.lab.wan.semijoin.queries import (
+from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTES,
     RATES_PER_S,
     SELECTIVITY_FACTORS,
@@ -28,7 +28,7 @@ from watersmeet.lab.wan.semijoin.queries import (
     StreamParameters,
     site_stream,
 )
-from watersmeet.lab.wan.semijoin.streams import topology_graph
+from watersmeet.lab.figures.semijoin.streams import topology_graph
 from watersmeet.plan.sites.semijoin.cost import ProcessingCosts
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
 from watersmeet.plan.sites.semijoin.plan import Ordering

@@ -4,7 +4,7 @@
     python benchmarks/shedding.py --zipf 0 --zipf 0.6 --zipf 0.9 --zipf 1.2 --limit 0.2
 
 The kernel alone, one bucket, the same tuples under each limit. `found` is the share of the answers of an
-unlimited run, `told` the completeness the run itself estimated. The limit is given as a share of the memory
+unlimited run, `estim.` the completeness that the run itself estimates. The limit is a share of the memory
 that the unlimited run takes.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import TS, BatchInput, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
 from watersmeet.query import Column, Query, Stream
 from watersmeet.sql import bind_query
 
@@ -69,7 +69,7 @@ class Workload:
 @dataclass(frozen=True)
 class Outcome:
     answers: int
-    told: float
+    estimated: float
     shed: int
     peak_bytes: int
 
@@ -83,7 +83,7 @@ def run(workload: Workload, limit: StateLimit | None = None) -> Outcome:
         marks = Punctuation(
             {name: int(one.column(TS)[-1].as_py()) for name, one in batch.items() if one.num_rows}
         )
-        answers += sum(table.num_rows for table in bucket.step(batch, marks))
+        answers += sum(table.num_rows for table in bucket.step(BatchInput(batch, marks)))
         missed += bucket.counts.missed
         shed += sum(bucket.counts.shed.values())
         peak = max(peak, bucket.used_bytes)
@@ -112,7 +112,7 @@ def table(
     workloads: Mapping[str, Workload], shares: Sequence[float], policies: Sequence[Shed]
 ) -> Iterator[str]:
     yield f"{'workload':<22} {'limit':>6} " + " ".join(
-        f"{shed + ' found':>13} {'told':>7}" for shed in policies
+        f"{shed + ' found':>13} {'estim.':>7}" for shed in policies
     )
     for name, workload in workloads.items():
         whole = run(workload)
@@ -120,7 +120,7 @@ def table(
             cells = []
             for shed in policies:
                 part = run(workload, StateLimit(int(share * whole.peak_bytes), shed))
-                cells.append(f"{part.answers / whole.answers:>13.1%} {part.told:>7.1%}")
+                cells.append(f"{part.answers / whole.answers:>13.1%} {part.estimated:>7.1%}")
             yield f"{name:<22} {share:>6.0%} {' '.join(cells)}"
 
 

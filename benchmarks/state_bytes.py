@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from watersmeet.bench.workloads import SECOND_US, WORKLOADS, Workload
 from watersmeet.kernel import TS, JoinLayout, MultiwayJoin, lay_out
-from watersmeet.spark.exchange.wire import encode
+from watersmeet.spark.exchange.packed_chunk import encode
 
 RUNS = (
     ("netmon3", 5_000, 120),

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel import TS, MultiwayJoin, lay_out, value_groups
+from watersmeet.kernel import TS, MultiwayJoin, lay_out
+from watersmeet.kernel.join import value_groups
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
     UNBOUNDED,
+    WINDOW_KINDS,
     Aggregate,
     Attribute,
     AttributeClass,
@@ -30,14 +31,13 @@ from watersmeet.query import (
     JoinGraph,
     Output,
     Query,
+    RangeWindow,
     Stream,
+    TumbleWindow,
+    UnboundedWindow,
     Window,
-    WindowKind,
     column_expr,
     range_us,
-    rows,
-    tumble_rows,
-    tumble_us,
 )
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.values import canonical
@@ -47,8 +47,8 @@ MAX_TUPLES = {1: 14, 2: 12, 3: 9, 4: 6, 5: 5, 6: 4}  # per stream, by number of 
 SPAN_US = {1: 60, 2: 60, 3: 50, 4: 36, 5: 20, 6: 12}  # of event times, by number of inputs
 SIZES_US = (1, 3, 7, 10, 15, 20, 30)
 KINDS = ("plain", "distinct", "aggregate")
-ALL_WINDOWS = tuple(WindowKind)
-TIME_WINDOWS = (WindowKind.RANGE, WindowKind.TUMBLE, WindowKind.UNBOUNDED)
+ALL_WINDOWS = WINDOW_KINDS
+TIME_WINDOWS = (RangeWindow, TumbleWindow, UnboundedWindow)
 ORIGINS_US = (0, -30, 1_700_000_000_000_000)  # before the epoch, floor and truncation differ
 
 _NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
@@ -83,7 +83,7 @@ def cases(
     min_inputs: int = 1,
     max_inputs: int = 6,
     kinds: Sequence[str] = KINDS,
-    windows: Sequence[WindowKind] = ALL_WINDOWS,
+    windows: Sequence[type[Window]] = ALL_WINDOWS,
     key_types: Sequence[str] = tuple(KEY_DOMAINS),
     payloads: Sequence[str] = tuple(PAYLOADS),
     key_expressions: bool = False,
@@ -109,7 +109,7 @@ def queries(
     min_inputs: int = 1,
     max_inputs: int = 6,
     kinds: Sequence[str] = KINDS,
-    windows: Sequence[WindowKind] = ALL_WINDOWS,
+    windows: Sequence[type[Window]] = ALL_WINDOWS,
     key_types: Sequence[str] = tuple(KEY_DOMAINS),
     payloads: Sequence[str] = tuple(PAYLOADS),
     key_expressions: bool = False,
@@ -187,19 +187,12 @@ def _random_members(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
 
 
 @st.composite
-def window(draw: st.DrawFn, kinds: Sequence[WindowKind] = ALL_WINDOWS) -> Window:
+def window(draw: st.DrawFn, kinds: Sequence[type[Window]] = ALL_WINDOWS) -> Window:
     """A window of one of the kinds, small against the span of event times."""
-    match draw(st.sampled_from(list(kinds))):
-        case WindowKind.RANGE:
-            return range_us(draw(st.sampled_from(SIZES_US)))
-        case WindowKind.TUMBLE:
-            return tumble_us(draw(st.sampled_from(SIZES_US)))
-        case WindowKind.ROWS:
-            return rows(draw(st.integers(1, 5)))
-        case WindowKind.TUMBLE_ROWS:
-            return tumble_rows(draw(st.integers(1, 5)))
-        case _:
-            return UNBOUNDED
+    kind = draw(st.sampled_from(list(kinds)))
+    if not kind.is_bounded:
+        return UNBOUNDED
+    return kind(draw(st.integers(1, 5) if kind.counts_rows else st.sampled_from(SIZES_US)))
 
 
 @st.composite

@@ -64,7 +64,18 @@ def test_engines_that_differ_are_not_compared() -> None:
 
 def test_a_report_has_our_speed_over_each_other_engine() -> None:
     figures = tuple(
-        Figures(engine, "netmon3", 1000, speed, 1, 2, 0, 0, 0, 5)
+        Figures(
+            engine=engine,
+            workload="netmon3",
+            batch_rows=1000,
+            rows_per_s=speed,
+            p50_ms=1,
+            p95_ms=2,
+            peak_memory_bytes=0,
+            state_bytes=0,
+            live_rows=0,
+            answers=5,
+        )
         for engine, speed in (("ours", 900.0), ("cascade", 100.0))
     )
     comparison = Comparison("netmon3", 1000, 6, figures)
@@ -85,7 +96,17 @@ def test_the_busiest_bucket_is_weighed_over_steady_batches(tmp_path: Path) -> No
     run = skew_figures([report(30, 100), report(70, 100)], (7, 0))
     assert run.busiest_share == pytest.approx(2.0)
     assert (run.rows_per_s, run.work_per_row, run.hot_values) == (500, 2, 1)
-    figures = [SkewFigures(1.2, True, run.rows_per_s, run.busiest_share, run.work_per_row, 1, 7)]
+    figures = [
+        SkewFigures(
+            skew=1.2,
+            hot_keys=True,
+            rows_per_s=run.rows_per_s,
+            busiest_share=run.busiest_share,
+            work_per_row=run.work_per_row,
+            hot_values=1,
+            answers=7,
+        )
+    ]
     written = json.loads(write_skew(figures, tmp_path, batch_rows=10, batches=4).read_text())
     assert written["figures"][0]["busiest_share"] == pytest.approx(2.0)
     assert as_table(figures).row_count == 1

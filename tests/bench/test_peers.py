@@ -142,7 +142,7 @@ def test_figures_are_added_to_those_of_an_earlier_run(tmp_path: Path) -> None:
     assert compare.as_json(known)["figures"][0]["ours_over_it"] == {"steady": 4.0, "net": 4.0}
 
 
-def test_an_engine_that_fails_or_hangs_is_told_of(tmp_path: Path) -> None:
+def test_an_engine_that_fails_or_hangs_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with pytest.raises(measure.EngineError, match="failed: no such engine"):
         measure._watch(["sh", "-c", "echo no such engine; exit 3"], log, 10.0)

@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from pyspark.errors import PySparkException
 from tests.paths import ROOT
 from watersmeet import DataError, __version__
 from watersmeet.cli import main
-from watersmeet.cli.request import Request
-from watersmeet.cli.run import explained
-from watersmeet.cli.terminal.log_file import open_log, trim_log
-from watersmeet.cli.terminal.stopping import catch_stop
+from watersmeet.cli.lazy_commands import COMMANDS, load_command
+from watersmeet.cli.run_request import Request
+from watersmeet.cli.spark_session import explained
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.plan.sizing.state_size import ENTRY_BYTES, INDEX_BYTES
 
 STREAMS = "".join(
@@ -53,6 +56,24 @@ class Said:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     said = Said(capsys, "--version")
     assert (said.code, said.out) == (0, f"watersmeet {__version__}\n")
+
+
+def test_help_lists_every_command_and_loads_no_spark() -> None:
+    script = (
+        "import sys\n"
+        "from watersmeet.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    assert not {'pyspark', 'pyarrow', 'numba'} & set(sys.modules)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    for name in COMMANDS:
+        assert re.search(rf"^\W*{name} ", shown.stdout, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_with_the_first_sentence_of_its_own_help(name: str) -> None:
+    assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == COMMANDS[name].summary
 
 
 def test_explain_needs_no_java_where_columns_are_declared(
@@ -123,9 +144,9 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("run nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
         ("explain nowhere.sql", "nowhere.sql cannot be read: No such file or directory"),
         ("run pipeline.sql --flush", "--flush ends the input, so it goes with --available-now"),
-        ("run pipeline.sql --available-now --trigger 1s", "--trigger paces a query that goes on"),
+        ("run pipeline.sql --available-now --trigger 1s", "--trigger is for a query that keeps running"),
         ("run pipeline.sql --hot-keys perhaps", "--hot-keys perhaps: write on or off"),
-        ("bench skew netmon3", "skew is a comparison of another kind"),
+        ("bench joins --engines ours,fast", "there is no engine fast; there are ours, cascade"),
         ("run pipeline.sql --trigger soon", "--trigger: 'soon' is not a duration"),
         ("run pipeline.sql --conf memory", "--conf memory: write KEY=VALUE"),
         ("run pipeline.sql --stats nowhere.json", "nowhere.json: cannot read statistics"),
@@ -136,8 +157,8 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("explain pipeline.sql --svg no/where.svg", "--svg no/where.svg cannot be written"),
         ("size --rate 5 --window 1s", "say what fits in a partition: --memory 256MB"),
         ("size pipeline.sql --rate 5", "a pipeline file has its own rates and windows"),
-        ("size pipeline.sql --live nowhere", "nowhere tells no progress of 1-console: No such file"),
-        ("size pipeline.sql --live x --memory 1MB", "--live tells the memory that is needed"),
+        ("size pipeline.sql --live nowhere", "nowhere has no progress of 1-console: No such file"),
+        ("size pipeline.sql --live x --memory 1MB", "--live computes the memory that is needed"),
         ("run pipeline.sql --state-limit much", "--state-limit: 'much' is not a size"),
         ("run pipeline.sql --shed least", "--shed least says what to shed; say from which size on"),
         ("size --memory 1MB", "name a pipeline file, or type in --rate and --window"),
@@ -161,13 +182,21 @@ def test_what_will_not_do_is_one_message_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", ["run", "run pipeline.sql --colour", "fly", "explain a.sql --partitions 0"]
+    "arguments",
+    [
+        "run",
+        "run pipeline.sql --colour",
+        "fly",
+        "explain a.sql --partitions 0",
+        "bench netmon3",
+        "bench skew 5",
+    ],
 )
 def test_arguments_that_do_not_exist_are_refused(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
     assert Said(capsys, *arguments.split()).code == 2
 
 
-def test_size_tells_the_partitions_a_completeness_takes(
+def test_size_shows_the_partitions_a_completeness_takes(
     capsys: pytest.CaptureFixture[str], pipeline: Path
 ) -> None:
     said = Said(
@@ -178,7 +207,7 @@ def test_size_tells_the_partitions_a_completeness_takes(
     assert json.loads(said.out)["partitions_needed"] == 9
 
 
-def test_size_tells_the_memory_by_statistics_and_by_what_a_run_told(
+def test_size_shows_the_memory_by_statistics_and_by_the_progress_of_a_run(
     capsys: pytest.CaptureFixture[str], pipeline: Path, tmp_path: Path
 ) -> None:
     plain = Said(capsys, "size", pipeline, "--json", "--partitions", "2")
@@ -187,12 +216,12 @@ def test_size_tells_the_memory_by_statistics_and_by_what_a_run_told(
     assert [item["window_tuples"] for item in assumed["inputs"]] == [600_000, 600_000]
     assert assumed["state_bytes"] == 2 * 600_000 * (100 + ENTRY_BYTES + INDEX_BYTES)
     facts = {"kept": 100, "kept_bytes": 2000, "event_rows_per_s": 10.0}
-    told = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
+    progress = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
     (tmp_path / "1-console").mkdir()
-    (tmp_path / "1-console" / "progress.json").write_text(json.dumps(told))
+    (tmp_path / "1-console" / "progress.json").write_text(json.dumps(progress))
     live = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path, "--json").out)
     assert live["state_bytes"] == 2 * 6000 * 50
-    lines = ["+---+", json.dumps({"event": "progress", "query": "1-console", **told}), '{"event": "end"}']
+    lines = ["+---+", json.dumps({"event": "progress", "query": "1-console", **progress}), '{"event": "end"}']
     (tmp_path / "out.jsonl").write_text("\n".join(lines))
     printed = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path / "out.jsonl", "--json").out)
     assert printed["inputs"] == live["inputs"]
@@ -221,15 +250,15 @@ def test_the_command_that_resumes_is_the_one_that_was_given(monkeypatch: pytest.
         main(shlex.split(given))
     assert end.value.code == 7
     assert asked[0].command() == f"watersmeet {given}"
-    assert Request(Path("pipeline.sql")).command() == "watersmeet run pipeline.sql"
+    assert Request(file=Path("pipeline.sql")).command() == "watersmeet run pipeline.sql"
 
 
 def test_spark_logs_beside_the_checkpoint_unless_that_is_far_away(tmp_path: Path) -> None:
-    beside = open_log(Request(tmp_path / "p.sql"))
+    beside = open_log(Request(file=tmp_path / "p.sql"))
     assert beside == tmp_path / ".watersmeet" / "p.log"
     assert beside.exists()
-    assert open_log(Request(Path("p.sql"), checkpoint="s3a://bucket/place")).name == "spark.log"
-    assert open_log(Request(Path("p.sql"), log=tmp_path / "own.log")) == tmp_path / "own.log"
+    assert open_log(Request(file=Path("p.sql"), checkpoint="s3a://bucket/place")).name == "spark.log"
+    assert open_log(Request(file=Path("p.sql"), log=tmp_path / "own.log")) == tmp_path / "own.log"
 
 
 def test_a_long_log_is_started_anew_and_its_writers_go_on(tmp_path: Path) -> None:
@@ -246,7 +275,7 @@ def test_a_long_log_is_started_anew_and_its_writers_go_on(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_is_a_wish_and_a_second_one_an_order(number: signal.Signals, code: int) -> None:
+def test_a_signal_asks_for_a_stop_and_a_second_one_interrupts(number: signal.Signals, code: int) -> None:
     before = signal.getsignal(number)
     with catch_stop() as stop:
         assert not stop

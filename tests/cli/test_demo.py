@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from watersmeet.cli import demonstration as demo_module
-from watersmeet.cli.demonstration import Demo, judge_by_duckdb, judge_by_oracle, packets, run_demo
+from watersmeet.cli.demonstration.demo import WINDOW_MS, Demo
+from watersmeet.cli.demonstration.judge import judge_by_duckdb, judge_by_oracle, packets
+from watersmeet.cli.demonstration.show_demo import show_demo
 from watersmeet.query import Pipeline
 from watersmeet.session import Session
 from watersmeet.sql import parse_pipeline
 
-SMALL = Demo(seconds=2, rate=400, seed=5)
+SMALL = Demo(seconds=1, rate=800, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -27,25 +28,23 @@ def pipeline() -> Pipeline:
 def test_the_demo_ends_with_the_verdict(spark: SparkSession, tmp_path: Path) -> None:
     out = io.StringIO()
     console = Console(file=out, width=120)
-    assert run_demo(SMALL, Session(spark), tmp_path, console, until=lambda: False)
-    told = out.getvalue()
-    assert "FROM r1 [RANGE 250 MS] AS a" in told
-    assert "destinations met most often" in told
-    assert "join type 1: a, b, c" in told
-    assert "packets  2,400" in told
-    assert "on the same 2,400 packets" in told
-    assert "late     0" in told
+    assert show_demo(SMALL, Session(spark), tmp_path, console, until=lambda: False)
+    shown = out.getvalue()
+    assert "FROM r1 [RANGE 250 MS] AS a" in shown
+    assert "destinations met most often" in shown
+    assert "join type 1: a, b, c" in shown
+    assert "packets  2,400" in shown
+    assert "on the same 2,400 packets" in shown
+    assert "late     0" in shown
 
 
-def test_a_demo_that_is_stopped_tells_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_demo_that_is_stopped_gives_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
     out = io.StringIO()
-    run_demo(SMALL, Session(spark), tmp_path, Console(file=out), until=lambda: True)
+    show_demo(SMALL, Session(spark), tmp_path, Console(file=out), until=lambda: True)
     assert "verdict" not in out.getvalue()
 
 
-def test_both_judges_see_what_is_missing_and_what_is_too_much(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_judges_see_what_is_missing_and_what_is_too_much(pipeline: Pipeline) -> None:
     streams = packets(SMALL, pipeline)
     none = pa.table(
         {
@@ -72,14 +71,13 @@ def test_both_judges_see_what_is_missing_and_what_is_too_much(
         assert judge(expected.slice(1)) == (False, 1, 0)
         assert judge(twice) == (False, 0, 1)
     # With fewer destinations the oracle is still exact about those it looks at.
-    monkeypatch.setattr(demo_module, "SAMPLE_ROWS", 200)
-    sampled = judge_by_oracle(pipeline, streams, expected)
+    sampled = judge_by_oracle(pipeline, streams, expected, sample_rows=200)
     assert sampled.holds
     assert 0 < sampled.expected < expected.num_rows
 
 
 def answers_by_hand(streams: dict[str, pa.Table]) -> pa.Table:
-    window_us = demo_module.WINDOW_MS * 1000
+    window_us = WINDOW_MS * 1000
     rows = [
         (a["dest"], a["size"], b["size"], c["size"], max(a["ts"], b["ts"], c["ts"]))
         for a in streams["r1"].to_pylist()

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.paths import ROOT
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.spark.sources.generator import generate, parse_options
 
 EXAMPLES = ROOT / "examples"
@@ -42,29 +43,39 @@ EXPECTED = {
 }
 
 
+@pytest.fixture(scope="module")
+def examples(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, PipelineRun]:
+    """Every example, run to its end: all at once, as each waits for Spark much of the time."""
+    session, runs = Session(spark), {}
+    for name in EXPECTED:
+        file = tmp_path_factory.mktemp(name) / "pipeline.sql"
+        shutil.copy(EXAMPLES / name / "pipeline.sql", file)
+        runs[name] = session.start(file, options=RunOptions(available_now=True, flush=True))
+    for run in runs.values():
+        run.follow()
+    return runs
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_gives_the_answers_that_duckdb_gives(
-    spark: SparkSession, tmp_path: Path, name: str
+    spark: SparkSession, examples: dict[str, PipelineRun], name: str
 ) -> None:
-    file = tmp_path / "pipeline.sql"
-    shutil.copy(EXAMPLES / name / "pipeline.sql", file)
-    session = Session(spark)
-    [job] = session.run(file, options=RunOptions(available_now=True, flush=True))
-    assert job.progress is not None
+    run = examples[name]
+    [job], [progress] = run.jobs, run.progress.values()
     with duckdb.connect() as database:
-        for stream in session.read(file).streams:
+        for stream in job.plan.query.streams:
             assert stream.source is not None
             generator = parse_options(dict(stream.source.options), stream.columns)
             assert generator.rows is not None
             table = pa.Table.from_batches([generate(generator, 0, generator.rows)])
             database.register(stream.name, in_microseconds(table))
-        database.register("answers", in_microseconds(spark.read.parquet(str(tmp_path / "out")).toArrow()))
+        database.register("answers", in_microseconds(spark.read.parquet(str(job.base / "out")).toArrow()))
         database.execute(f"CREATE TABLE expected AS {EXPECTED[name]}")
         [[expected]] = database.execute("SELECT count(*) FROM expected").fetchall()
         assert expected > 1000
         assert database.execute("FROM expected EXCEPT ALL FROM answers").fetchall() == []
         assert database.execute("FROM answers EXCEPT ALL FROM expected").fetchall() == []
-    assert (job.progress.total_answers, job.progress.total_late) == (expected, 0)
+    assert (progress.totals.answers, progress.totals.late) == (expected, 0)
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:

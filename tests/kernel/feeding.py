@@ -8,11 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from tests.strategies import to_arrow
-from watersmeet.kernel import ANSWER_TS, KEEP, TICK, TS, Bucket, Punctuation, lay_out
+from watersmeet.kernel import ANSWER_TS, KEEP, TICK, TS, Bucket, Punctuation, Tuning, lay_out
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Input, Query
 from watersmeet.query.arrow_types import arrow_type
+
+# Thresholds that the few tuples of a generated case reach.
+SMALL = Tuning(
+    narrow_rows=2,
+    trim_rows=1,
+    cell_rows=4,
+    review_indexes_every=3,
+    max_slices_per_append=4,
+    min_rows_per_slice=2,
+    max_rows_per_slice=8,
+)
 
 
 def chunk(query: Query, item: Input, tuples: Sequence[Tuple]) -> pa.RecordBatch:

@@ -31,14 +31,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.overlay.actions import Action
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.counters import Counters
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import DhtJoin, Node
 from watersmeet.lab.overlay.dhtjoin.messages import IndexPartial, IndexTuple
+from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork, QueryArrival, TupleArrival
 from watersmeet.lab.overlay.dhtjoin.operators import Operator, Partial
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival, TupleArrival
-from watersmeet.lab.overlay.network import Action, Delivery, Overlay
+from watersmeet.lab.overlay.dhtjoin.protocol import DhtJoin, Node
+from watersmeet.lab.overlay.network import Delivery, Overlay
 from watersmeet.lab.overlay.rjoin.messages import Eval, NewTuple
 from watersmeet.lab.overlay.rjoin.network import RJoinNetwork
 from watersmeet.lab.overlay.rjoin.query import Rewriting
@@ -170,7 +170,7 @@ def run_dhtjoin(batches: Sequence[MicroBatch], names: Iterable[str] = QUERIES) -
     protocol = _CountedDhtJoin(ring, counters)
     protocol.made = counts.made
     overlay = Overlay(ring, protocol, counters=counters, watch=note)
-    run = DhtJoinRun(overlay, protocol, random.Random(0))
+    run = DhtJoinNetwork(overlay, protocol, random.Random(0))
     for name, query in bind(lab_streams(), names).items():
         run.submit_at(QueryArrival(0, 3, name, query), STATISTICS)
     for stream, tuple_ in arrivals(batches):

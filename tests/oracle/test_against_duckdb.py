@@ -16,7 +16,17 @@ from hypothesis import given, settings
 
 from tests.strategies import ALL_WINDOWS, cases, to_arrow
 from watersmeet.oracle.oracle import MicroBatch, Tuple, bag, emitted
-from watersmeet.query import Input, Query, Stream, WindowKind
+from watersmeet.query import (
+    Input,
+    Query,
+    RangeWindow,
+    RowsWindow,
+    Stream,
+    TumbleRowsWindow,
+    TumbleWindow,
+    UnboundedWindow,
+    Window,
+)
 
 AFTERMATH_US = 40  # longer than any window, so that all that can end has ended
 
@@ -27,12 +37,12 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL_WINDOWS if kind is not WindowKind.UNBOUNDED])
+@pytest.mark.parametrize("kind", [kind for kind in ALL_WINDOWS if kind is not UnboundedWindow])
 def test_answers_under_one_kind_of_window(
-    database: duckdb.DuckDBPyConnection, kind: WindowKind, long_mode: bool
+    database: duckdb.DuckDBPyConnection, kind: type[Window], long_mode: bool
 ) -> None:
     """Each kind of window by itself and beside UNBOUNDED."""
-    kinds = (kind, kind, WindowKind.UNBOUNDED)
+    kinds = (kind, kind, UnboundedWindow)
 
     answered: list[bool] = []
 
@@ -206,16 +216,16 @@ def conditions(query: Query) -> str:
 
 def inside(item: Input) -> str:
     """One line of the table of windows."""
-    alias, name, size = item.alias, item.stream.name, item.window.size
-    match item.window.kind:
-        case WindowKind.RANGE:
+    alias, name, size = item.alias, item.stream.name, getattr(item.window, "size", 0)
+    match item.window:
+        case RangeWindow():
             return f"answer_time - {size} <= {alias}.ts"
-        case WindowKind.TUMBLE:
+        case TumbleWindow():
             return f"{floor_to('answer_time', size)} = {floor_to(f'{alias}.ts', size)}"
-        case WindowKind.ROWS:
+        case RowsWindow():
             later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.n > {alias}.n"
             return f"({later}) < {size}"
-        case WindowKind.TUMBLE_ROWS:
+        case TumbleRowsWindow():
             newest = f"SELECT max(o.n) // {size} FROM {name} o WHERE o.ts <= answer_time"
             return f"({newest}) = {alias}.n // {size}"
         case _:

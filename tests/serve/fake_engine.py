@@ -79,5 +79,5 @@ class FakeJob:
         if self.engine.failing in [ending.query for ending in self.dataflow.at(self.engine.offsets).endings]:
             raise DataError(f"{self.engine.failing} divides by zero")
         self.engine.commits = self.engine.offsets
-        self.progress = Progress(self.engine.commits, "2026-01-01T00:00:00Z", 1)
+        self.progress = Progress(batch_id=self.engine.commits, timestamp="2026-01-01T00:00:00Z", batch_ms=1)
         return [self.progress]

@@ -28,7 +28,7 @@ FIRST_BATCHES = 3  # a new query plans, opens state and fills its windows in the
 SAMPLE_S = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """One engine on one workload at one batch size."""
 
@@ -70,7 +70,7 @@ def compare(
     engines: Sequence[str] = ("ours", "cascade", "cascade-rocksdb", "duckdb"),
     warm_up_s: float = WARM_UP_S,
     partitions: int | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
     """Writes the data, runs the engines one after another, checks that their answers agree.
 
@@ -79,11 +79,11 @@ def compare(
     workload = _workload(name)
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-bench-"))
     try:
-        tell(f"{name}: writing {batches} batches of {batch_rows} rows")
+        report(f"{name}: writing {batches} batches of {batch_rows} rows")
         workload.write(folder, batch_rows=batch_rows, batches=batches)
         outcomes = []
         for engine in engines:
-            tell(f"{name}: {engine}")
+            report(f"{name}: {engine}")
             outcomes.append(_run(engine, workload, folder, batch_rows, warm_up_s, partitions))
             shutil.rmtree(folder / WARM_UP, ignore_errors=True)
         _check_agreement(name, [outcome for outcome, _ in outcomes])
@@ -118,7 +118,7 @@ def _run(
 
 
 def run_child(command: Sequence[str], what: str) -> int:
-    """Runs a process to its end; the peak of its memory. What makes it fail is told in its last words."""
+    """Runs a process to its end; the peak of its memory. A failure quotes the end of its output."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         memory = _PeakMemory(process.pid)
         memory.start()
@@ -133,16 +133,16 @@ def _figures(outcome: Outcome, workload: str, batch_rows: int, peak_bytes: int) 
     steady = outcome.batches[FIRST_BATCHES:] if len(outcome.batches) > FIRST_BATCHES else outcome.batches
     times = sorted(batch.ms for batch in steady)
     return Figures(
-        outcome.engine,
-        workload,
-        batch_rows,
-        1000 * sum(batch.rows for batch in steady) / max(1, sum(times)),
-        statistics.median(times),
-        times[min(len(times) - 1, int(0.95 * len(times)))],
-        peak_bytes,
-        max((batch.state_bytes for batch in steady), default=0),
-        max((batch.live_rows for batch in steady), default=0),
-        outcome.answers,
+        engine=outcome.engine,
+        workload=workload,
+        batch_rows=batch_rows,
+        rows_per_s=1000 * sum(batch.rows for batch in steady) / max(1, sum(times)),
+        p50_ms=statistics.median(times),
+        p95_ms=times[min(len(times) - 1, int(0.95 * len(times)))],
+        peak_memory_bytes=peak_bytes,
+        state_bytes=max((batch.state_bytes for batch in steady), default=0),
+        live_rows=max((batch.live_rows for batch in steady), default=0),
+        answers=outcome.answers,
     )
 
 
@@ -150,8 +150,8 @@ def _check_agreement(name: str, outcomes: Sequence[Outcome]) -> None:
     """Engines that give different answers are not compared by speed."""
     different = {(outcome.answers, outcome.digest) for outcome in outcomes}
     if len(different) > 1:
-        told = ", ".join(f"{outcome.engine} {outcome.answers}" for outcome in outcomes)
-        raise WatersmeetError(f"{name}: the engines' answers differ ({told})")
+        counts = ", ".join(f"{outcome.engine} {outcome.answers}" for outcome in outcomes)
+        raise WatersmeetError(f"{name}: the engines' answers differ ({counts})")
 
 
 class _PeakMemory(threading.Thread):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from watersmeet.bench.workloads import Workload
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.progress import observed_metrics
@@ -67,8 +67,8 @@ def run_ours(
     """Our engine, the way people run it: a pipeline file over what is there."""
     session = _session("ours", folder, ROCKSDB, conf)
 
-    def run(place: Path, seconds: float) -> list[dict[str, Any]]:
-        return run_pipeline(session, workload, folder, place, seconds)
+    def run(target: Path, seconds: float) -> list[dict[str, Any]]:
+        return run_pipeline(session, workload, folder, target, seconds)
 
     reports = _warmed_up(run, folder, "ours", warm_up_s)
     session.spark.stop()
@@ -79,19 +79,19 @@ def run_pipeline(
     session: Session,
     workload: Workload,
     data: Path,
-    place: Path,
+    target: Path,
     seconds: float = math.inf,
     routing: str | None = None,
 ) -> list[dict[str, Any]]:
     """Our engine over the data in a folder, for so long or to their end; Spark's reports of its batches."""
-    place.mkdir(parents=True)
-    file = place / "pipeline.sql"
-    file.write_text(workload.pipeline(data, place / "answers"))
+    target.mkdir(parents=True)
+    file = target / "pipeline.sql"
+    file.write_text(workload.pipeline(data, target / "answers"))
     deadline = time.monotonic() + seconds
-    jobs = session.start(file, options=RunOptions(available_now=True, routing=routing))
-    follow(jobs, until=lambda: time.monotonic() > deadline)
-    session.stop(jobs)
-    return jobs[0].reports
+    run = session.start(file, options=RunOptions(available_now=True, routing=routing))
+    run.follow(until=lambda: time.monotonic() > deadline)
+    run.stop()
+    return run.jobs[0].reports
 
 
 def run_cascade(
@@ -169,10 +169,10 @@ def run_spark(
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         sources[stream.name] = reader.parquet(str(folder / stream.name))
 
-    def run(place: Path, seconds: float) -> list[dict[str, Any]]:
+    def run(target: Path, seconds: float) -> list[dict[str, Any]]:
         writer = build(workload.query, sources).writeStream.format("parquet").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(place / "checkpoint"))
-        query = writer.start(str(place / "answers"))
+        writer = writer.option("checkpointLocation", str(target / "checkpoint"))
+        query = writer.start(str(target / "answers"))
         query.awaitTermination(None if math.isinf(seconds) else math.ceil(seconds))
         reports = [json.loads(report.json) for report in query.recentProgress]
         query.stop()

@@ -1,4 +1,4 @@
-"""Many queries at once: our ring, against one streaming query of Spark's own joins for each.
+"""Many queries at once: our shared dataflow, against one streaming query of Spark's own joins for each.
 
 Each runs in a process of its own over the same files. Ours is measured over its steady batches. Spark's
 queries are all started together, after one of them has run for a while alone; if they have not come to the
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,8 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import observed_metrics
 from watersmeet.spark.session.environment import PARTITIONS, PROVIDER
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ WARM_UP_S = 30
 WARM_UP_QUERIES = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QueriesFigures:
     """One way of running so many queries."""
 
@@ -57,11 +57,11 @@ class QueriesFigures:
     constants: int  # so many of the queries differ in a constant alone
     rows_per_s: float  # of all streams together
     batch_ms: float
-    peak_memory_bytes: int
-    state_rows: int
     answers: int
     finished: float  # the part of the data read in the time given
-    facts: dict[str, float]
+    peak_memory_bytes: int = 0
+    state_rows: int = 0
+    facts: dict[str, float] = field(default_factory=dict)
 
 
 def bench_queries(
@@ -71,31 +71,31 @@ def bench_queries(
     batch_rows: int,
     batches: int,
     limit_s: float = LIMIT_S,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[QueriesFigures, ...]:
     """Runs every number of queries both ways, and ours once more with queries that differ in constants."""
     root = Path(tempfile.mkdtemp(prefix="watersmeet-queries-"))
     try:
-        tell(f"writing {batches} batches of {batch_rows} rows")
+        report(f"writing {batches} batches of {batch_rows} rows")
         QuerySet(1).write(root / "data", batch_rows=batch_rows, batches=batches)
         figures = []
         for count in counts:
-            figures.append(_run(OURS, QuerySet(count), root, limit_s, tell))
+            figures.append(_run(OURS, QuerySet(count), root, limit_s, report))
             if count in spark_counts:
-                figures.append(_run(SPARK, QuerySet(count), root, limit_s, tell))
+                figures.append(_run(SPARK, QuerySet(count), root, limit_s, report))
                 _check_agreement(figures[-2], figures[-1])
         most = max(counts)
         if most >= 100:
-            figures.append(_run(OURS, QuerySet(most, constants=100), root, limit_s, tell))
+            figures.append(_run(OURS, QuerySet(most, constants=100), root, limit_s, report))
         return tuple(figures)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def _run(
-    engine: str, queries: QuerySet, root: Path, limit_s: float, tell: Callable[[str], None]
+    engine: str, queries: QuerySet, root: Path, limit_s: float, report: Callable[[str], None]
 ) -> QueriesFigures:
-    tell(f"{engine}: {queries.queries} queries")
+    report(f"{engine}: {queries.queries} queries")
     folder = root / f"{engine}-{queries.queries}-{queries.constants}"
     folder.mkdir()
     order = {"engine": engine, "set": asdict(queries), "data": str(root / "data"), "limit_s": limit_s}
@@ -115,7 +115,7 @@ def _check_agreement(ours: QueriesFigures, theirs: QueriesFigures) -> None:
 
 
 def run_dataflow(queries: QuerySet, data: Path, folder: Path) -> QueriesFigures:
-    """All queries in one ring, after a few of them have warmed up the process."""
+    """All queries in one shared dataflow, after a few of them have warmed up the process."""
     session = Session(conf=ALL_REPORTS, log=folder / "spark.log")
     deadline, number = time.monotonic() + WARM_UP_S, 0
     while time.monotonic() < deadline:
@@ -172,16 +172,15 @@ def _of_reports(
     for name in ("sent", "sent_by_all", "combinations", "stored", "kernel_us"):
         facts[f"{name}_per_row"] = sum(metrics[name] for metrics in observed) / max(1, rows)
     return QueriesFigures(
-        OURS,
-        queries.queries,
-        queries.constants,
-        1000 * rows / max(1, ms),
-        ms / max(1, len(steady)),
-        0,
-        max((batch.live_rows for batch in steady), default=0),
-        answers,
-        1.0,
-        facts,
+        engine=OURS,
+        queries=queries.queries,
+        constants=queries.constants,
+        rows_per_s=1000 * rows / max(1, ms),
+        batch_ms=ms / max(1, len(steady)),
+        state_rows=max((batch.live_rows for batch in steady), default=0),
+        answers=answers,
+        finished=1.0,
+        facts=facts,
     )
 
 
@@ -191,15 +190,15 @@ def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) 
     schema = ", ".join(f"{column.name} {column.type}" for column in queries.streams[0].columns)
     files = len(list((data / queries.streams[0].name).glob("*.parquet")))
 
-    def start(name: str, text: str, place: Path) -> StreamingQuery:
+    def start(name: str, text: str, target: Path) -> StreamingQuery:
         query = bind_query(text, queries.streams)
         sources: dict[str, DataFrame] = {}
         for stream in query.streams:
             reader = session.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
             sources[stream.name] = reader.parquet(str(data / stream.name))
         writer = cascade(query, sources).writeStream.format("parquet").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(place / "checkpoints" / name))
-        return writer.start(str(place / "answers" / name))
+        writer = writer.option("checkpointLocation", str(target / "checkpoints" / name))
+        return writer.start(str(target / "answers" / name))
 
     texts = queries.texts()
     first = next(iter(texts))
@@ -219,7 +218,13 @@ def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) 
     answers = sum(_count_answers(folder / "answers" / name) for name in texts)
     ms = 1000 * seconds / max(1, max(read))
     return QueriesFigures(
-        SPARK, queries.queries, queries.constants, finished * rows / seconds, ms, 0, 0, answers, finished, {}
+        engine=SPARK,
+        queries=queries.queries,
+        constants=queries.constants,
+        rows_per_s=finished * rows / seconds,
+        batch_ms=ms,
+        answers=answers,
+        finished=finished,
     )
 
 

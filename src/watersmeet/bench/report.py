@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from watersmeet.bench.compare import ENGINE_NAMES, Comparison, Figures
-from watersmeet.lab.figures.chart import Panel, Series, draw
+from watersmeet.lab.figures import Panel, Series, draw
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -72,7 +72,9 @@ def as_svg(comparisons: Sequence[Comparison]) -> str:
             if known:
                 names, values = [name for name, _ in known], [figures.rows_per_s for _, figures in known]
                 series.append(Series(engine, names, values))
-        panels.append(Panel(f"{batch_rows:,} rows a batch", "workload", "rows/s", series, "bar", log_y=True))
+        panels.append(
+            Panel(f"{batch_rows:,} rows a batch", "workload", "rows/s", series, kind="bar", log_y=True)
+        )
     return draw("Steady throughput on this machine", panels)
 
 

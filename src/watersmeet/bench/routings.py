@@ -2,7 +2,7 @@
 
 Four shapes of query. Bytes are those that Spark itself says its tasks wrote to its shuffles, as its event log
 has them, the same for every way. Live rows and their memory are taken from a run that is not timed: for
-Spark's own joins it has the state store in memory, which alone can tell what it holds. All ways give the same
+Spark's own joins it has the state store in memory, which alone reports its size. All ways give the same
 answers, or it is an error.
 """
 
@@ -34,10 +34,10 @@ BUCKETS = 4
 ROUNDS = 2
 NATIVE = "native"
 STAR4 = Workload(
-    "star4",
-    "a centre with a different attribute for each of three others",
-    (("x", "y", "z"), ("x",), ("y",), ("z",)),
-    (("a.x", "b.x"), ("a.y", "c.y"), ("a.z", "d.z")),
+    name="star4",
+    about="a centre with a different attribute for each of three others",
+    keys=(("x", "y", "z"), ("x",), ("y",), ("z",)),
+    equalities=(("a.x", "b.x"), ("a.y", "c.y"), ("a.z", "d.z")),
     domain=30_000,
 )
 SHAPES = {"type 1": NETMON3, "chain": WORKLOADS["chain4"], "star": STAR4, "cycle": WORKLOADS["cycle3"]}
@@ -45,7 +45,7 @@ SHAPES = {"type 1": NETMON3, "chain": WORKLOADS["chain4"], "star": STAR4, "cycle
 Batches = Counter[tuple[str, int]]  # by the streaming query's id and the batch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RoutingFigures:
     """Steady batches of one shape routed one way; medians over the rounds."""
 
@@ -75,7 +75,7 @@ def bench_routings(
     batch_rows: int,
     batches: int,
     warm_up_s: float,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[RoutingFigures, ...]:
     """Runs every shape every way."""
     root = Path(tempfile.mkdtemp(prefix="watersmeet-routings-"))
@@ -85,9 +85,9 @@ def bench_routings(
     try:
         runs: list[_Run] = []
         for shape, workload in SHAPES.items():
-            tell(f"{shape}: writing {batches} batches of {batch_rows} rows")
+            report(f"{shape}: writing {batches} batches of {batch_rows} rows")
             workload.write(root / "data", batch_rows=batch_rows, batches=batches)
-            bench = _Bench(session, shape, workload, root, tell)
+            bench = _Bench(session, shape, workload, root, report)
             if not runs:
                 bench.warm_up(routings, warm_up_s)
             runs += bench.runs(routings)
@@ -123,7 +123,7 @@ class _Bench:
     shape: str
     workload: Workload
     root: Path
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def warm_up(self, routings: Sequence[str], seconds: float) -> None:
         deadline, number = time.monotonic() + seconds, 0
@@ -136,30 +136,32 @@ class _Bench:
         done = []
         for each in range(ROUNDS + 1):
             for routing in routings:
-                self.tell(f"{self.shape}: {routing}, {f'round {each}' if each else 'counting its state'}")
+                self.report(f"{self.shape}: {routing}, {f'round {each}' if each else 'counting its state'}")
                 done.append(self._run(routing, is_timed=each > 0))
         check_agreement(self.shape, {run.routing: run.answers for run in done})
         return done
 
     def _run(self, routing: str, *, is_timed: bool) -> _Run:
-        place = self.root / "run"
+        target = self.root / "run"
         conf = self.session.spark.conf
         conf.set(PROVIDER, IN_MEMORY if routing == NATIVE and not is_timed else ROCKSDB)
         try:
-            told = run_pipeline(self.session, self.workload, self.root / "data", place, routing=routing)
-            answers = digest_answers(place, f"{place}/answers/*.parquet")
+            all_reports = run_pipeline(
+                self.session, self.workload, self.root / "data", target, routing=routing
+            )
+            answers = digest_answers(target, f"{target}/answers/*.parquet")
         finally:
             conf.set(PROVIDER, ROCKSDB)
-            shutil.rmtree(place)
-        reports = [report for report in told if as_batch(report).rows]
+            shutil.rmtree(target)
+        reports = [report for report in all_reports if as_batch(report).rows]
         return _Run(self.shape, routing, reports[FIRST_BATCHES:] or reports, answers, is_timed)
 
 
 def check_agreement(shape: str, answers: dict[str, tuple[int, int]]) -> None:
     """Ways that give different answers are not compared."""
     if len(set(answers.values())) > 1:
-        told = ", ".join(f"{routing} {count}" for routing, (count, _) in answers.items())
-        raise WatersmeetError(f"{shape}: the answers differ by routing ({told})")
+        counts = ", ".join(f"{routing} {count}" for routing, (count, _) in answers.items())
+        raise WatersmeetError(f"{shape}: the answers differ by routing ({counts})")
 
 
 def shuffled_bytes(events: Iterable[str]) -> Batches:
@@ -169,9 +171,9 @@ def shuffled_bytes(events: Iterable[str]) -> Batches:
     for line in events:
         if '"SparkListenerStageSubmitted"' in line:
             event = json.loads(line)
-            told = event.get("Properties") or {}
-            if "streaming.sql.batchId" in told:
-                batch = told["sql.streaming.queryId"], int(told["streaming.sql.batchId"])
+            properties = event.get("Properties") or {}
+            if "streaming.sql.batchId" in properties:
+                batch = properties["sql.streaming.queryId"], int(properties["streaming.sql.batchId"])
                 batches[event["Stage Info"]["Stage ID"]] = batch
         elif '"SparkListenerTaskEnd"' in line:
             event = json.loads(line)
@@ -186,13 +188,13 @@ def summary(runs: Sequence[_Run], shuffled: Batches) -> RoutingFigures:
     timed = [run for run in runs if run.is_timed]
     states = [state_of(report) for run in runs if not run.is_timed for report in run.reports]
     return RoutingFigures(
-        runs[0].shape,
-        runs[0].routing,
-        statistics.median(_shuffled_per_row(run, shuffled) for run in timed),
-        max(rows for rows, _ in states),
-        max(nbytes for _, nbytes in states),
-        statistics.median(_rows_per_s(run) for run in timed),
-        runs[0].answers[0],
+        shape=runs[0].shape,
+        routing=runs[0].routing,
+        shuffled_bytes_per_row=statistics.median(_shuffled_per_row(run, shuffled) for run in timed),
+        state_rows=max(rows for rows, _ in states),
+        state_bytes=max(nbytes for _, nbytes in states),
+        rows_per_s=statistics.median(_rows_per_s(run) for run in timed),
+        answers=runs[0].answers[0],
     )
 
 

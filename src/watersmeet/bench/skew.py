@@ -35,7 +35,7 @@ ROUNDS = 2
 BASE = replace(NETMON3, name="skew", domain=10_000, window_s=1, rows_per_s=20)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SkewFigures:
     """Steady batches of one skew, with hot values spread or not; medians over the rounds."""
 
@@ -63,7 +63,7 @@ def bench_skew(
     batch_rows: int,
     batches: int,
     warm_up_s: float,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[SkewFigures, ...]:
     """Runs every skew without and with hot values spread."""
     root = Path(tempfile.mkdtemp(prefix="watersmeet-skew-"))
@@ -74,9 +74,9 @@ def bench_skew(
         for skew in skews:
             folder = root / f"{skew:g}"
             workload = replace(BASE, skew=skew)
-            tell(f"Zipf {skew:g}: writing {batches} batches of {batch_rows} rows")
+            report(f"Zipf {skew:g}: writing {batches} batches of {batch_rows} rows")
             workload.write(folder / "data", batch_rows=batch_rows, batches=batches)
-            figures += _measure(session, workload, folder, warm_up_s if skew == skews[0] else 0, tell)
+            figures += _measure(session, workload, folder, warm_up_s if skew == skews[0] else 0, report)
             shutil.rmtree(folder)
         return tuple(figures)
     finally:
@@ -85,7 +85,7 @@ def bench_skew(
 
 
 def _measure(
-    session: Session, workload: Workload, folder: Path, warm_up_s: float, tell: Callable[[str], None]
+    session: Session, workload: Workload, folder: Path, warm_up_s: float, report: Callable[[str], None]
 ) -> list[SkewFigures]:
     deadline, number = time.monotonic() + warm_up_s, 0
     while time.monotonic() < deadline:
@@ -94,7 +94,7 @@ def _measure(
     runs: dict[bool, list[_Run]] = {False: [], True: []}
     for each in range(ROUNDS):
         for hot_keys in runs:
-            tell(f"Zipf {workload.skew:g}: round {each + 1}, hot keys {'on' if hot_keys else 'off'}")
+            report(f"Zipf {workload.skew:g}: round {each + 1}, hot keys {'on' if hot_keys else 'off'}")
             runs[hot_keys].append(_run(session, workload, folder, f"{hot_keys}-{each}", hot_keys=hot_keys))
     if len({run.answers for both in runs.values() for run in both}) > 1:
         raise WatersmeetError(f"Zipf {workload.skew:g}: answers differ with hot keys spread")
@@ -102,12 +102,12 @@ def _measure(
 
 
 def _run(session: Session, workload: Workload, folder: Path, name: str, *, hot_keys: bool) -> _Run:
-    place = folder / name
+    target = folder / name
     session.spark.conf.set(SWITCH, str(hot_keys).lower())
-    told = run_pipeline(session, workload, folder / "data", place)
-    reports = [report for report in told if report["numInputRows"]]
-    answers = digest_answers(place, f"{place}/answers/*.parquet")
-    shutil.rmtree(place)
+    all_reports = run_pipeline(session, workload, folder / "data", target)
+    reports = [report for report in all_reports if report["numInputRows"]]
+    answers = digest_answers(target, f"{target}/answers/*.parquet")
+    shutil.rmtree(target)
     return _figures(reports[FIRST_BATCHES:] or reports, answers)
 
 
@@ -123,13 +123,13 @@ def _figures(reports: Sequence[dict[str, Any]], answers: tuple[int, int]) -> _Ru
 
 def _summary(skew: float, hot_keys: bool, runs: Sequence[_Run]) -> SkewFigures:
     return SkewFigures(
-        skew,
-        hot_keys,
-        statistics.median(run.rows_per_s for run in runs),
-        statistics.median(run.busiest_share for run in runs),
-        statistics.median(run.work_per_row for run in runs),
-        max(run.hot_values for run in runs),
-        runs[0].answers[0],
+        skew=skew,
+        hot_keys=hot_keys,
+        rows_per_s=statistics.median(run.rows_per_s for run in runs),
+        busiest_share=statistics.median(run.busiest_share for run in runs),
+        work_per_row=statistics.median(run.work_per_row for run in runs),
+        hot_values=max(run.hot_values for run in runs),
+        answers=runs[0].answers[0],
     )
 
 

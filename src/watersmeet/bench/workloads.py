@@ -26,7 +26,7 @@ FIRST_FILE_S = 1_000_000  # file times give Spark the order of the batches
 Draw = Callable[[np.random.Generator, int], npt.NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """A join over streams of equal rate; `keys` draws the values of each key column of each stream."""
 
@@ -123,10 +123,10 @@ class Workload:
 
 
 NETMON3 = Workload(
-    "netmon3",
-    "three routers, packets with the same destination",
-    (("dest",),) * 3,
-    (("a.dest", "b.dest"), ("b.dest", "c.dest")),
+    name="netmon3",
+    about="three routers, packets with the same destination",
+    keys=(("dest",),) * 3,
+    equalities=(("a.dest", "b.dest"), ("b.dest", "c.dest")),
     domain=50_000,
 )
 
@@ -135,24 +135,24 @@ WORKLOADS = {
     for workload in (
         NETMON3,
         Workload(
-            "star5",
-            "five streams, one key",
-            (("k",),) * 5,
-            (("a.k", "b.k"), ("a.k", "c.k"), ("a.k", "d.k"), ("a.k", "e.k")),
+            name="star5",
+            about="five streams, one key",
+            keys=(("k",),) * 5,
+            equalities=(("a.k", "b.k"), ("a.k", "c.k"), ("a.k", "d.k"), ("a.k", "e.k")),
             domain=30_000,
         ),
         Workload(
-            "chain4",
-            "four streams, a different attribute for each neighbour",
-            (("a",), ("a", "b"), ("b", "c"), ("c",)),
-            (("a.a", "b.a"), ("b.b", "c.b"), ("c.c", "d.c")),
+            name="chain4",
+            about="four streams, a different attribute for each neighbour",
+            keys=(("a",), ("a", "b"), ("b", "c"), ("c",)),
+            equalities=(("a.a", "b.a"), ("b.b", "c.b"), ("c.c", "d.c")),
             domain=40_000,
         ),
         Workload(
-            "cycle3",
-            "a triangle on three attributes",
-            (("x", "z"), ("x", "y"), ("y", "z")),
-            (("a.x", "b.x"), ("b.y", "c.y"), ("c.z", "a.z")),
+            name="cycle3",
+            about="a triangle on three attributes",
+            keys=(("x", "z"), ("x", "y"), ("y", "z")),
+            equalities=(("a.x", "b.x"), ("b.y", "c.y"), ("c.z", "a.z")),
             domain=2_000,
         ),
         replace(NETMON3, name="zipf3", about="one key, Zipf 0.9 over 10,000 values", domain=10_000, skew=0.9),

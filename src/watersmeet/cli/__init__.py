@@ -1,6 +1,6 @@
 """The command line: arguments into calls, mistakes into one message, outcomes into an exit code.
 
-Exit codes: 0 all went well, 1 a query failed while it ran, 2 a mistake in what was asked (SQL, options, the
+Exit codes: 0 all went well, 1 a query failed while it ran, 2 a mistake in the request (SQL, options, the
 machine), 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
@@ -12,38 +12,21 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.analyze import analyze_command
-from watersmeet.cli.bench import bench_command
-from watersmeet.cli.demo import demo_command
-from watersmeet.cli.explain import explain_command
-from watersmeet.cli.lab import lab_commands
-from watersmeet.cli.queries import drop_command, list_command, submit_command, tail_command
-from watersmeet.cli.run import run_command
-from watersmeet.cli.serve import serve_command
-from watersmeet.cli.size import size_command
+from watersmeet.cli.lazy_commands import LazyGroup, list_commands
 from watersmeet.cli.terminal.messages import tell_error
 from watersmeet.errors import WatersmeetError
 
+__all__ = ["app", "main"]
+
 app = typer.Typer(
     name="watersmeet",
+    cls=LazyGroup,
     help="Continuous multi-way window joins over streams, written in SQL, run on Spark.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-app.command("run")(run_command)
-app.command("serve")(serve_command)
-app.command("submit")(submit_command)
-app.command("drop")(drop_command)
-app.command("list")(list_command)
-app.command("tail")(tail_command)
-app.command("explain")(explain_command)
-app.command("analyze")(analyze_command)
-app.command("size")(size_command)
-app.command("demo")(demo_command)
-app.command("bench")(bench_command)
-app.add_typer(lab_commands, name="lab")
+list_commands(app)
 
 
 def _show_version(asked: bool) -> None:

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from watersmeet.cli.reading import parse_settings, read_declared, sources_of, spark_session
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile
+from watersmeet.cli.pipeline_files import read_declared, sources_of
+from watersmeet.cli.spark_session import parse_settings, spark_session
 from watersmeet.cli.terminal.messages import tell, waiting
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.file import write_statistics
 from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS, analyze
 from watersmeet.spark.session.packages import add_packages
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 
 
 def analyze_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
+    file: PipelineFile,
     sample_rows: Annotated[
         int, typer.Option(min=2, help="Rows to take of each stream.")
     ] = DEFAULT_SAMPLE_ROWS,
@@ -29,10 +30,8 @@ def analyze_command(
             help="Where to write [default: FILE.stats.json, where run and explain look].", metavar="S.json"
         ),
     ] = None,
-    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
 ) -> None:
     """Measure rates, sizes and values of the streams from a sample, for run and explain to plan by."""
     settings = parse_settings(conf or ())

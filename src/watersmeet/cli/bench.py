@@ -1,9 +1,10 @@
-"""`watersmeet bench`: our engine, Spark's own cascade and DuckDB on the same data, one after another."""
+"""`watersmeet bench`: four benchmarks, each a command that prints a table and writes its figures as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,28 +12,33 @@ from rich.console import Console
 from watersmeet.cli.terminal.messages import tell
 from watersmeet.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from watersmeet.bench.compare import Comparison
+
 QUICK_WARM_UP_S = 10
-SKEW = "skew"  # no comparison of engines, but of ours with itself
-QUERIES = "queries"  # many queries in a ring, against as many streaming queries
-ROUTINGS = "routings"  # the ways of routing a query
-QUERIES_ROWS = 20_000
-ROUTINGS_ROWS = 50_000
-SKEW_ROWS = 150_000
+
+bench_commands = typer.Typer(
+    help="Benchmarks: speed, batch times and memory, with the answers compared too.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+Batches = Annotated[int, typer.Option(help="Batches, of which the first three are warm-up.", min=4)]
+BatchRows = Annotated[int, typer.Option(help="Rows a batch, all streams together.", min=1)]
+WarmUp = Annotated[float, typer.Option(help="Seconds of running before anything is measured.", min=0)]
+Out = Annotated[Path, typer.Option(help="The folder for the figures.", metavar="DIR")]
+OUT = Path("out/bench")
 
 
-def bench_command(
+@bench_commands.command("joins")
+def bench_joins(
     workloads: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Which workloads [default: all]; `skew` is what spreading hot values brings, `queries` what "
-            "many queries cost, `routings` how the ways of routing a query compare.",
-            metavar="WORKLOAD",
-        ),
+        list[str] | None, typer.Argument(help="Which workloads [default: all].", metavar="WORKLOAD")
     ] = None,
     batch_rows: Annotated[
         list[int] | None, typer.Option(help="Rows a batch, all streams together; may be repeated.", min=1)
     ] = None,
-    batches: Annotated[int, typer.Option(help="Batches, of which the first three are warm-up.", min=4)] = 12,
+    batches: Batches = 12,
     engines: Annotated[
         str, typer.Option(help="Which engines, separated by commas.")
     ] = "ours,cascade,cascade-rocksdb,duckdb",
@@ -57,76 +63,83 @@ def bench_command(
         float | None,
         typer.Option(help="Fail unless ours is this many times as fast as the faster cascade.", min=0),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where bench.json and bench.svg go.")] = Path("out/bench"),
+    out: Out = OUT,
 ) -> None:
-    """Compare throughput, batch times and memory; the engines' answers are compared too."""
-    alone = {SKEW: _bench_skew, QUERIES: _bench_queries, ROUTINGS: _bench_routings}
-    if workloads and (asked := [name for name in workloads if name in alone]):
-        if len(workloads) > 1:
-            raise ConfigurationError(f"{asked[0]} is a comparison of another kind: run it on its own")
-        if batch_rows and len(batch_rows) > 1:
-            raise ConfigurationError(f"{asked[0]} takes one --batch-rows")
-        alone[asked[0]](batch_rows[0] if batch_rows else None, batches, warm_up, out)
-        return
-    from watersmeet.bench.compare import ENGINE_NAMES, SWEEP, compare
+    """Compare our engine with Spark's own cascade of joins and with DuckDB on the same data."""
+    from watersmeet.bench.compare import SWEEP, compare
     from watersmeet.bench.engines import WARM_UP_S
     from watersmeet.bench.report import as_table, write
     from watersmeet.bench.workloads import WORKLOADS
 
-    chosen = engines.split(",")
-    unknown = [name for name in chosen if name not in ENGINE_NAMES]
-    if unknown:
-        raise ConfigurationError(f"there is no engine {unknown[0]}; there are {', '.join(ENGINE_NAMES)}")
-    names = workloads or (["netmon3"] if quick else list(WORKLOADS))
-    sizes = batch_rows or ([50_000] if quick else list(SWEEP))
-    warm_up_s = warm_up if warm_up is not None else (QUICK_WARM_UP_S if quick else WARM_UP_S)
+    chosen = _engines(engines)
     console, comparisons = Console(), []
-    for name in names:
-        for size in sizes:
+    for name in workloads or (["netmon3"] if quick else list(WORKLOADS)):
+        for size in batch_rows or ([50_000] if quick else list(SWEEP)):
             comparison = compare(
                 name,
                 batch_rows=size,
                 batches=batches,
                 engines=chosen,
-                warm_up_s=warm_up_s,
+                warm_up_s=warm_up if warm_up is not None else (QUICK_WARM_UP_S if quick else WARM_UP_S),
                 partitions=partitions,
-                tell=tell,
+                report=tell,
             )
             comparisons.append(comparison)
             console.print(as_table(comparison))
     data, picture = write(comparisons, out)
     tell(f"figures in {data}, a picture in {picture}")
+    if at_least is not None:
+        _require_speed(comparisons, at_least)
+
+
+def _require_speed(comparisons: Sequence[Comparison], at_least: float) -> None:
+    """Fails unless ours is this many times as fast as every cascade."""
     ratios = [c.speedup(engine) for c in comparisons for engine in ("cascade", "cascade-rocksdb")]
     slowest = min((ratio for ratio in ratios if ratio is not None), default=None)
-    if at_least is not None and (slowest is None or slowest < at_least):
+    if slowest is None or slowest < at_least:
         tell(f"ours is {slowest or 0:.2f}x as fast as a cascade, less than {at_least}x")
         raise typer.Exit(1)
 
 
-def _bench_skew(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
-    from watersmeet.bench.skew import as_table, bench_skew, write
+def _engines(names: str) -> list[str]:
+    from watersmeet.bench.compare import ENGINE_NAMES
 
-    rows = batch_rows or SKEW_ROWS
-    warm_up_s = QUICK_WARM_UP_S if warm_up is None else warm_up
-    figures = bench_skew(batch_rows=rows, batches=batches, warm_up_s=warm_up_s, tell=tell)
-    Console().print(as_table(figures))
-    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")
-
-
-def _bench_queries(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
-    from watersmeet.bench.queries import as_table, bench_queries, write
-
-    rows = batch_rows or QUERIES_ROWS
-    figures = bench_queries(batch_rows=rows, batches=batches, tell=tell)
-    Console().print(as_table(figures))
-    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")
+    chosen = names.split(",")
+    for name in chosen:
+        if name not in ENGINE_NAMES:
+            raise ConfigurationError(f"there is no engine {name}; there are {', '.join(ENGINE_NAMES)}")
+    return chosen
 
 
-def _bench_routings(batch_rows: int | None, batches: int, warm_up: float | None, out: Path) -> None:
-    from watersmeet.bench.routings import as_table, bench_routings, write
+@bench_commands.command("skew")
+def bench_skew(
+    batch_rows: BatchRows = 150_000, batches: Batches = 12, warm_up: WarmUp = QUICK_WARM_UP_S, out: Out = OUT
+) -> None:
+    """Measure what spreading hot values brings: skewed streams with it and without it."""
+    from watersmeet.bench import skew
 
-    rows = batch_rows or ROUTINGS_ROWS
-    warm_up_s = QUICK_WARM_UP_S if warm_up is None else warm_up
-    figures = bench_routings(batch_rows=rows, batches=batches, warm_up_s=warm_up_s, tell=tell)
-    Console().print(as_table(figures))
-    tell(f"figures in {write(figures, out, batch_rows=rows, batches=batches)}")
+    figures = skew.bench_skew(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell)
+    Console().print(skew.as_table(figures))
+    tell(f"figures in {skew.write(figures, out, batch_rows=batch_rows, batches=batches)}")
+
+
+@bench_commands.command("queries")
+def bench_queries(batch_rows: BatchRows = 20_000, batches: Batches = 12, out: Out = OUT) -> None:
+    """Measure what many queries cost in one shared dataflow, and as many streaming queries of Spark's own."""
+    from watersmeet.bench import queries
+
+    figures = queries.bench_queries(batch_rows=batch_rows, batches=batches, report=tell)
+    Console().print(queries.as_table(figures))
+    tell(f"figures in {queries.write(figures, out, batch_rows=batch_rows, batches=batches)}")
+
+
+@bench_commands.command("routings")
+def bench_routings(
+    batch_rows: BatchRows = 50_000, batches: Batches = 12, warm_up: WarmUp = QUICK_WARM_UP_S, out: Out = OUT
+) -> None:
+    """Compare the ways of routing a query, for four shapes of join graph."""
+    from watersmeet.bench import routings
+
+    figures = routings.bench_routings(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell)
+    Console().print(routings.as_table(figures))
+    tell(f"figures in {routings.write(figures, out, batch_rows=batch_rows, batches=batches)}")

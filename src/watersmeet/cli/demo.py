@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from watersmeet.cli.demonstration import Demo, run_demo
-from watersmeet.cli.reading import spark_session
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.demonstration.demo import Demo
+from watersmeet.cli.demonstration.show_demo import show_demo
+from watersmeet.cli.options import DEFAULT_MASTER
+from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import tell, tell_error, waiting
-from watersmeet.cli.terminal.stopping import catch_stop
+from watersmeet.cli.terminal.spark_log import temporary_log
+from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.errors import WatersmeetError
 
 
@@ -24,7 +25,7 @@ def demo_command(
     rate: Annotated[int, typer.Option(min=1, help="Packets a second at each router.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Another seed gives other packets.")] = 1,
 ) -> None:
-    """Join the packets of three routers for a while, live, and check the answers with another system."""
+    """Join the packets of three routers live for a while, and check the answers with another system."""
     log = temporary_log()
     try:
         with ExitStack() as stack:
@@ -32,7 +33,7 @@ def demo_command(
             with waiting("starting Spark"):
                 session = stack.enter_context(spark_session(DEFAULT_MASTER, {}, log))
             stop = stack.enter_context(catch_stop())
-            holds = run_demo(
+            holds = show_demo(
                 Demo(seconds, rate, seed), session, Path(folder), Console(), until=lambda: bool(stop)
             )
     except KeyboardInterrupt:

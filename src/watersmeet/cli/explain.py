@@ -9,9 +9,9 @@ from typing import Annotated, Protocol
 import typer
 
 from watersmeet.cli.explain_sites import advise
-from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.reports import show_reports
+from watersmeet.cli.options import DEFAULT_MASTER, PipelineFile, StatisticsFile
+from watersmeet.cli.pipeline_files import read_queries, statistics_for
+from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
 from watersmeet.plan.routing import ROUTINGS
@@ -21,11 +21,8 @@ from watersmeet.spark.session.environment import default_partitions
 
 
 def explain_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
+    file: PipelineFile,
+    stats: StatisticsFile = None,
     strategy: Annotated[
         str, typer.Option(help=f"One of {', '.join(KNOWN_STRATEGIES)}.", metavar="NAME")
     ] = AUTO,
@@ -63,7 +60,7 @@ def explain_command(
         raise ConfigurationError("--simulate runs the advice on sites, so it goes with --sites")
     if sites and strategy != AUTO:
         raise ConfigurationError("--sites compares all ways to join: leave out --strategy")
-    queries = read_pipeline(file, master).queries
+    queries = read_queries(file, master)
     known = statistics_for(file, stats)
     if sites:
         advised = advise(file, queries, known or Statistics(), simulate, master, sample_rows, seed)
@@ -75,7 +72,7 @@ def explain_command(
     count = partitions or default_partitions(master, {})
     explained = {
         name: explain(query, known or Statistics(), strategy=strategy, partitions=count, routing=wanted)
-        for name, query in zip(names(queries), queries, strict=True)
+        for name, query in queries.items()
     }
     if svg is not None:
         _draw(svg, explained)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.cli.reading import names, sources_of, spark_session
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.pipeline_files import sources_of
+from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import waiting
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.explain import SiteExplanation, explain_sites
 from watersmeet.plan.sites.advice import SiteAdvice
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
-from watersmeet.spark.session.connectors import local_path
+from watersmeet.spark.session.connectors import local_files
 from watersmeet.spark.session.failures import first_line
 from watersmeet.spark.session.packages import add_packages
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 
 if TYPE_CHECKING:
-    from watersmeet.lab.wan.advice.advice import SiteSimulation
-    from watersmeet.lab.wan.advice.sample import SiteSample
+    from watersmeet.lab.wan.advice import SiteSample, SiteSimulation
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class AdviceReport:
 
 def advise(
     file: Path,
-    queries: Sequence[Query],
+    queries: Mapping[str, Query],
     statistics: Statistics,
     simulate: str | None,
     master: str,
     sample_rows: int,
     seed: int,
 ) -> dict[str, AdviceReport]:
-    """A report for each query of a file, by its name."""
+    """A report on each query of a file, by its name."""
     seconds = _seconds(simulate) if simulate is not None else None
     command = f"watersmeet analyze {file}"
     reports = {}
-    for name, query in zip(names(queries), queries, strict=True):
+    for name, query in queries.items():
         advice = explain_sites(query, statistics, statistics_command=command)
         simulation = None
         if seconds is not None:
@@ -80,8 +80,7 @@ def _seconds(text: str) -> float:
 def _simulate(
     file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, master: str, rows: int, seed: int
 ) -> SiteSimulation:
-    from watersmeet.lab.wan.advice.advice import sample_seconds, simulate_advice
-    from watersmeet.lab.wan.advice.sample import draw_sample
+    from watersmeet.lab.wan.advice import draw_sample, sample_seconds, simulate_advice
 
     taken = _take(file, advice.query, master, rows)
     if isinstance(taken, str):
@@ -93,12 +92,12 @@ def _simulate(
 
 def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:
     """The first tuples of the sources; where they cannot be had, the reason."""
-    from watersmeet.lab.wan.advice.sample import taken_sample
+    from watersmeet.lab.wan.advice import taken_sample
 
     for stream in query.streams:
         if stream.source is None:
             return f"stream {stream.name} has no source"
-        path = local_path(stream.source, file.parent)
+        path = local_files(stream.source, file.parent)
         if path is not None and not path.exists() and not glob.glob(str(path)):
             return f"the source of {stream.name} has no data: there is no {stream.source.option('path')}"
     from watersmeet.spark.analyze.sample import sample_inputs

@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from watersmeet.cli.reading import spark_session
-from watersmeet.cli.terminal.log_file import temporary_log
+from watersmeet.cli.spark_session import spark_session
 from watersmeet.cli.terminal.messages import tell
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from watersmeet.lab.figures.registry import Progress, Runner
+    from watersmeet.lab.figures import Progress, Runner
 
 lab_commands = typer.Typer(
-    help="The papers' protocols over simulated networks: their figures, run anew.", no_args_is_help=True
+    help="The papers' protocols over simulated networks: their figures, run anew.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
 @lab_commands.command("list")
 def list_figures() -> None:
     """Name every figure."""
-    from watersmeet.lab.figures.registry import figure_titles
+    from watersmeet.lab.figures import figure_titles
 
     titles = figure_titles()
     width = max(map(len, titles), default=0)
@@ -52,9 +54,8 @@ def make_figure(
         str | None, typer.Option(help="Run the simulations on this Spark master, one a task.")
     ] = None,
 ) -> None:
-    """Run a figure's simulations, draw it, and tell which of the paper's claims hold."""
-    from watersmeet.lab.figures.registry import run_figure, write_figure
-    from watersmeet.lab.figures.text_chart import draw_text
+    """Run a figure's simulations, draw it, and say which of the paper's claims hold."""
+    from watersmeet.lab.figures import draw_text, run_figure, write_figure
 
     workers = processes or os.cpu_count() or 1
     with _progress_bar(name) as progress, _runner(master, workers, progress) as runner:
@@ -90,7 +91,7 @@ def make_page(
     ] = False,
 ) -> None:
     """Put figures that were run on one page of Markdown: claims, verdicts and numbers."""
-    from watersmeet.lab.figures.figure_page import copy_pictures, figure_page, read_figures
+    from watersmeet.lab.figures import copy_pictures, figure_page, read_figures
 
     if pictures and out is None:
         raise ConfigurationError("--pictures puts drawings beside the page, so it goes with --out")
@@ -116,9 +117,7 @@ def watch(
     ] = None,
 ) -> None:
     """Step through a small ring: every message, and where queries and tuples sit."""
-    from watersmeet.lab.watch.page import to_page
-    from watersmeet.lab.watch.protocols import record
-    from watersmeet.lab.watch.text import to_text
+    from watersmeet.lab.watch import record, to_page, to_text
 
     recording = record(scenario)
     if text or out is None:
@@ -158,7 +157,7 @@ def _progress_bar(name: str) -> Iterator[Progress]:
 @contextmanager
 def _runner(master: str | None, processes: int, progress: Progress) -> Iterator[Runner]:
     """Where simulations run: on Spark, in several processes, or here."""
-    from watersmeet.lab.figures.registry import run_here, run_in_processes
+    from watersmeet.lab.figures import run_here, run_in_processes
 
     if master is not None:
         from watersmeet.spark.jobs.sweep import run_sweep

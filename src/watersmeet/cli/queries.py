@@ -16,7 +16,7 @@ from watersmeet.serve.registry.names import check_name, name_statements, refuse_
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, require_record
 from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
 from watersmeet.serve.registry.tails import TOUCH_S, Tail
-from watersmeet.session import read_text
+from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements

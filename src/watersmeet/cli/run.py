@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from watersmeet.cli.reading import (
-    connectors_of,
-    parse_settings,
-    read_declared,
-    spark_session,
-    statistics_for,
-)
-from watersmeet.cli.request import DEFAULT_MASTER, Request
-from watersmeet.cli.terminal.display import count, open_display
-from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile, StatisticsFile
+from watersmeet.cli.pipeline_files import connectors_of, read_declared, statistics_for
+from watersmeet.cli.run_request import Request
+from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
-from watersmeet.cli.terminal.stopping import StopWish, catch_stop
-from watersmeet.errors import WatersmeetError
+from watersmeet.cli.terminal.progress_display import count, open_display
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import StopRequest, catch_stop
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.session import Session, follow
+from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
+from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.spark.metrics.progress import Progress
-from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.session.packages import add_packages
 
 
 def run_command(
-    file: Annotated[Path, typer.Argument(help="The pipeline file.", metavar="FILE.sql")],
-    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
+    file: PipelineFile,
+    master: Master = DEFAULT_MASTER,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Take what the sources hold now, then end; resumable.")
+        bool, typer.Option("--available-now", help="Process what the sources hold now, then end; resumable.")
     ] = False,
     flush: Annotated[
         bool,
-        typer.Option("--flush", help="With --available-now: the input ends here; let out what still waits."),
+        typer.Option("--flush", help="With --available-now: the input ends here; emit what still waits."),
     ] = False,
     trigger: Annotated[
         str | None, typer.Option(help="Start a batch this often, such as 1s.", metavar="DURATION")
@@ -51,14 +43,11 @@ def run_command(
         str | None,
         typer.Option(help="Where to keep state [default: .watersmeet beside the file].", metavar="DIR"),
     ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
+    conf: Conf = None,
+    stats: StatisticsFile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print progress as JSON, one event a line.")
+    ] = False,
     log: Annotated[
         Path | None,
         typer.Option(help="Where Spark's own messages go [default: beside the checkpoint].", metavar="LOG"),
@@ -70,7 +59,7 @@ def run_command(
     shed: Annotated[
         str | None,
         typer.Option(
-            help="What goes when state is at its limit [default: random].",
+            help="Which tuples go when state is at its limit [default: random].",
             metavar="random|oldest|least|none",
         ),
     ] = None,
@@ -87,11 +76,22 @@ def run_command(
     ] = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
-    given = tuple(conf or ())
     request = Request(
-        file, master, available_now, flush, trigger, checkpoint, given, stats, as_json, log,
-        state_limit, shed, hot_keys, routing,
-    )  # fmt: skip
+        file=file,
+        master=master,
+        available_now=available_now,
+        flush=flush,
+        trigger=trigger,
+        checkpoint=checkpoint,
+        conf=tuple(conf or ()),
+        stats=stats,
+        as_json=as_json,
+        log=log,
+        state_limit=state_limit,
+        shed=shed,
+        hot_keys=hot_keys,
+        routing=routing,
+    )
     raise typer.Exit(run_pipeline(request))
 
 
@@ -109,7 +109,7 @@ def run_pipeline(request: Request) -> int:
                 session = stack.enter_context(spark_session(request.master, settings, log))
             return Run(request, session, statistics, log).follow()
     except KeyboardInterrupt:
-        tell(f"left at once; to resume:\n  {request.command()}")
+        tell(f"stopped without waiting; to resume:\n  {request.command()}")
         return 130
 
 
@@ -121,25 +121,24 @@ class Run:
     session: Session
     statistics: Statistics | None
     log: Path
-    last: dict[str, Progress] = field(default_factory=dict)
 
     def follow(self) -> int:
         """Follows until all queries have ended, one has failed or a stop is asked for; the exit code."""
         with catch_stop() as stop:
-            jobs = self._start()
+            run = self._start()
             try:
-                self._show(jobs, stop)
+                self._show(run, stop)
                 if not stop:
-                    return self._tell_end()
-                self._tell_stop()
-                self.session.stop(jobs)
+                    return self._report_end(run)
+                self._report_stop()
+                run.stop()
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
             return stop.exit_code
 
-    def _start(self) -> list[Job]:
+    def _start(self) -> PipelineRun:
         try:
-            jobs = self.session.start(
+            run = self.session.start(
                 self.request.file,
                 checkpoint=self.request.checkpoint_root,
                 options=self.request.options(),
@@ -147,42 +146,41 @@ class Run:
             )
         except Exception as error:
             raise explained(error) from None
-        tell_inferred(self.request.as_json, self.session.inferred)
-        return jobs
+        tell_inferred(self.request.as_json, run.inferred)
+        return run
 
-    def _show(self, jobs: list[Job], stop: StopWish) -> None:
-        as_json = self.request.as_json
+    def _show(self, run: PipelineRun, stop: StopRequest) -> None:
+        as_json, jobs = self.request.as_json, run.jobs
         prints = any(job.sink is None or job.sink.connector.format.lower() == "console" for job in jobs)
-        # Answers on the terminal and a screen that is drawn over itself would spoil each other.
+        # Printed answers would break up a screen that redraws itself.
         console = Console(stderr=prints and not as_json)
         self._tell_event("start", queries=[job.name for job in jobs], checkpoint=self.request.checkpoint_root)
         with open_display(console, title=str(self.request.file), as_json=as_json, as_lines=prints) as display:
 
             def show(job: Job, progress: Progress) -> None:
-                self.last[job.name] = progress
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 
-            follow([*self.session.dead_letters, *jobs], show, until=lambda: bool(stop))
+            run.follow(show, until=lambda: bool(stop))
 
-    def _tell_end(self) -> int:
+    def _report_end(self, run: PipelineRun) -> int:
         self._tell_event("end")
-        for name, progress in sorted(self.last.items()):
-            bad = progress.total_malformed
+        for name, progress in sorted(run.progress.items()):
+            bad = progress.totals.malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
             limited = (
-                f", {count(progress.total_shed)} tuples shed, {progress.total_completeness:.1%} complete"
+                f", {count(progress.totals.shed)} tuples shed, {progress.totals.completeness:.1%} complete"
             )
             tell(
-                f"{name}: {progress.total_batches} batches, {count(progress.total_rows)} rows, "
-                f"{count(progress.total_late)} late, {count(progress.total_answers)} answers{malformed}"
+                f"{name}: {progress.totals.batches} batches, {count(progress.totals.rows)} rows, "
+                f"{count(progress.totals.late)} late, {count(progress.totals.answers)} answers{malformed}"
                 f"{limited if progress.state_limit else ''}"
             )
-        if not self.last:
+        if not run.progress:
             tell("there was nothing new to take")
         return 0
 
-    def _tell_stop(self) -> None:
+    def _report_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())
         tell(
             "stopping; a batch under way is done again on resume, and nothing is lost or repeated. "
@@ -191,29 +189,3 @@ class Run:
 
     def _tell_event(self, event: str, **facts: Any) -> None:
         tell_event(self.request.as_json, event, **facts)
-
-
-def explained(error: Exception) -> WatersmeetError:
-    """What Spark raised, in plain words; a mistake of our own is raised as it is."""
-    if isinstance(error, WatersmeetError):
-        return error
-    # A JVM that was killed shows as a connection that is refused.
-    if type(error).__module__.startswith(("pyspark", "py4j")) or isinstance(error, ConnectionError):
-        return explain_failure(error)
-    raise error
-
-
-@contextmanager
-def tables_aside(wanted: bool) -> Iterator[None]:
-    """While open, a JVM started here prints answers on standard error, away from the JSON on the output."""
-    if not wanted:
-        yield
-        return
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from watersmeet.cli.reading import connectors_of, parse_settings, spark_session
-from watersmeet.cli.request import DEFAULT_MASTER, Request
-from watersmeet.cli.run import explained, tables_aside
-from watersmeet.cli.terminal.display import Display, open_display
-from watersmeet.cli.terminal.log_file import open_log, trim_log
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master
+from watersmeet.cli.pipeline_files import connectors_of
+from watersmeet.cli.run_request import Request
+from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
-from watersmeet.cli.terminal.stopping import catch_stop
+from watersmeet.cli.terminal.progress_display import Display, open_display
+from watersmeet.cli.terminal.spark_log import open_log, trim_log
+from watersmeet.cli.terminal.stop_signals import catch_stop
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector
@@ -30,9 +31,10 @@ from watersmeet.serve.registry.record import RegistryRecord
 from watersmeet.serve.registry.status import await_end_of_last
 from watersmeet.serve.registry.tails import Tails
 from watersmeet.serve.server import Change, Server
-from watersmeet.session import Session, statistics_beside
+from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import newest_batch
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_file import statistics_beside
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.session.environment import PARTITIONS
@@ -62,10 +64,8 @@ def serve_command(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what the streams hold now, then end; resumable.")
     ] = False,
-    master: Annotated[str, typer.Option(help="The Spark master.")] = DEFAULT_MASTER,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
-    ] = None,
+    master: Master = DEFAULT_MASTER,
+    conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
     log: Annotated[
         Path | None,
@@ -98,7 +98,11 @@ class ServeRequest:
         """What `watersmeet run` would have been asked for, as far as they have things in common."""
         place = self.folder.path / "server"
         return Request(
-            place, available_now=self.available_now, trigger=self.trigger, checkpoint=str(place), log=self.log
+            file=place,
+            available_now=self.available_now,
+            trigger=self.trigger,
+            checkpoint=str(place),
+            log=self.log,
         )
 
     def command(self) -> str:

@@ -1,4 +1,4 @@
-"""`watersmeet size`: the memory, or the partitions, a query needs for answers as complete as wanted."""
+"""`watersmeet size`: the memory, or the partitions, that a query needs for a wanted completeness."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from watersmeet.cli.reading import names, read_pipeline, statistics_for
-from watersmeet.cli.request import DEFAULT_MASTER
-from watersmeet.cli.terminal.reports import show_reports
+from watersmeet.cli.options import DEFAULT_MASTER, StatisticsFile
+from watersmeet.cli.pipeline_files import read_queries, statistics_for
+from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.sizing.completeness import StreamDemand, size, stream_demands, typed_demands
@@ -27,7 +27,7 @@ _OWN_RATES = "a pipeline file has its own rates and windows: leave out --rate an
 def size_command(
     file: Annotated[
         Path | None,
-        typer.Argument(help="The pipeline file; without it, numbers typed in.", metavar="[FILE.sql]"),
+        typer.Argument(help="The pipeline file; or give the numbers yourself.", metavar="[FILE.sql]"),
     ] = None,
     completeness: Annotated[
         float, typer.Option(help="The share of answers wanted, above 0 and at most 1.")
@@ -43,12 +43,9 @@ def size_command(
         ),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Tell the completeness of this many as well.")
+        int | None, typer.Option(min=1, help="Show the completeness of this many as well.")
     ] = None,
-    stats: Annotated[
-        Path | None,
-        typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),
-    ] = None,
+    stats: StatisticsFile = None,
     rate: Annotated[
         list[float] | None, typer.Option(help="Without a file: tuples a second; once a stream.")
     ] = None,
@@ -63,32 +60,27 @@ def size_command(
     live: Annotated[
         Path | None,
         typer.Option(
-            help="Size by what a run has told: its checkpoint, or what `run --json` printed.", metavar="PATH"
+            help="Size by the progress of a run: its checkpoint, or the output of `run --json`.",
+            metavar="PATH",
         ),
     ] = None,
 ) -> None:
-    """Tell the memory a pipeline's state needs for the answers wanted; or, given one, how many partitions."""
+    """Show the memory a pipeline's state needs for the answers you want; or the partitions."""
     if file is not None and memory is None and not memory_tuples:
         if rate or window or tuple_bytes:
             raise ConfigurationError(_OWN_RATES)
         show_reports(_state_reports(file, completeness, partitions, stats, live), as_json=as_json)
         return
     if live is not None:
-        raise ConfigurationError("--live tells the memory that is needed: leave out --memory")
+        raise ConfigurationError("--live computes the memory that is needed: leave out --memory")
     if (memory is None) == (not memory_tuples):
         raise ConfigurationError("say what fits in a partition: --memory 256MB, or --memory-tuples a=100000")
     if file is None:
         demands = {"streams": _typed(rate, window, memory_tuples, tuple_bytes)}
+    elif rate or window or tuple_bytes:
+        raise ConfigurationError(_OWN_RATES)
     else:
-        if rate or window or tuple_bytes:
-            raise ConfigurationError(_OWN_RATES)
-        tuples = _parse_tuples(memory_tuples) if memory_tuples else None
-        queries = read_pipeline(file, DEFAULT_MASTER).queries
-        known = statistics_for(file, stats) or Statistics()
-        demands = {
-            name: stream_demands(query, known, tuples)
-            for name, query in zip(names(queries), queries, strict=True)
-        }
+        demands = _demands(file, stats, memory_tuples)
     memory_bytes = None if memory is None else _parse_memory(memory)
     reports = {
         name: size(streams, completeness, partitions=partitions, memory_bytes=memory_bytes)
@@ -97,15 +89,26 @@ def size_command(
     show_reports(reports, as_json=as_json)
 
 
+def _demands(
+    file: Path, stats: Path | None, memory_tuples: list[str] | None
+) -> dict[str, tuple[StreamDemand, ...]]:
+    """What the streams of each query demand of a partition."""
+    tuples = _parse_tuples(memory_tuples) if memory_tuples else None
+    known = statistics_for(file, stats) or Statistics()
+    return {
+        name: stream_demands(query, known, tuples)
+        for name, query in read_queries(file, DEFAULT_MASTER).items()
+    }
+
+
 def _state_reports(
     file: Path, target: float, partitions: int | None, stats: Path | None, live: Path | None
 ) -> dict[str, StateReport]:
-    """The memory of each query's state, by what was measured of its streams."""
-    queries = read_pipeline(file, DEFAULT_MASTER).queries
+    """The memory of each query's state, from the measured rates and sizes of its streams."""
     count = partitions or default_partitions(DEFAULT_MASTER, {})
     known = statistics_for(file, stats)
     reports = {}
-    for name, query in zip(names(queries), queries, strict=True):
+    for name, query in read_queries(file, DEFAULT_MASTER).items():
         plan = plan_physical(query, count, known)
         copies = {item.alias: plan.copies(item.alias) for item in query.inputs}
         if live is not None:
@@ -118,12 +121,12 @@ def _state_reports(
 
 
 def read_progress(path: Path, query: str) -> dict[str, Any]:
-    """What a query last told of itself: in a checkpoint's folder, or in the output of `run --json`."""
+    """The last progress of a query: in a checkpoint's folder, or in the output of `run --json`."""
     kept = next((p for p in (path / query / PROGRESS, path / PROGRESS) if p.exists()), None)
     try:
         lines = (kept or path).read_text().splitlines()
     except OSError as error:
-        raise ConfigurationError(f"{path} tells no progress of {query}: {error.strerror}") from None
+        raise ConfigurationError(f"{path} has no progress of {query}: {error.strerror}") from None
     found = None
     for line in lines:
         try:
@@ -133,7 +136,7 @@ def read_progress(path: Path, query: str) -> dict[str, Any]:
         if isinstance(record, dict) and "inputs" in record and record.get("query", query) == query:
             found = record
     if found is None:
-        raise ConfigurationError(f"{path} tells no progress of {query}")
+        raise ConfigurationError(f"{path} has no progress of {query}")
     return found
 
 

@@ -8,7 +8,8 @@ go, and from then on the chunk is like any other. The payload of all other tuple
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,16 @@ import pyarrow as pa
 
 from watersmeet.kernel.layout import REF, InputLayout
 
-# (alias, columns, references) -> the columns at these references, in their order
-Fetch = Callable[[str, Sequence[str], npt.NDArray[np.int64]], list[pa.Array]]
+
+class LatePayload(Protocol):
+    """Where late payload comes from: the only way on which a join asks for more than it was given."""
+
+    def fetch(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
+        """These columns of an input at these references, in their order."""
 
 
 def with_payload(
-    layout: InputLayout, batch: pa.RecordBatch, needed: npt.NDArray[np.bool_], fetch: Fetch
+    layout: InputLayout, batch: pa.RecordBatch, needed: npt.NDArray[np.bool_], late: LatePayload
 ) -> pa.RecordBatch:
     """A chunk with all its columns; those that were late are NULL where they are not needed."""
     missing = [name for name in layout.columns if name not in batch.schema.names]
@@ -29,7 +34,7 @@ def with_payload(
     places = pa.array(np.cumsum(needed) - 1, mask=~needed)
     fetched = {
         name: values.take(places)
-        for name, values in zip(missing, fetch(layout.alias, missing, refs), strict=True)
+        for name, values in zip(missing, late.fetch(layout.alias, missing, refs), strict=True)
     }
     arrays = [fetched[name] if name in fetched else batch.column(name) for name in layout.columns]
     return pa.RecordBatch.from_arrays(arrays, list(layout.columns))

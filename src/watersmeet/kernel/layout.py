@@ -2,7 +2,8 @@
 
 A chunk is an Arrow record batch of one input. It holds the event time as whole microseconds, one key column
 per attribute class (the payload column itself where the key is a bare column), the payload that answers need
-and, for ROWS windows, each tuple's place in its stream.
+and, for ROWS windows, each tuple's row position in its stream. The names of columns are part of the state
+format.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from watersmeet.query import Query, Window
 
 TS = "__ts"  # int64: event time, microseconds since the epoch
 REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes after the join
-PLACE = "__place"  # int64: 0-based place in the stream, for ROWS windows
-KEEP = "__keep"  # bool: whether the local filters hold, where places are counted before filtering
-KEPT = "__kept"  # float32: the chance a tuple had to be still here, in chunks that were thinned by worth
+POSITION = "__place"  # int64: 0-based row position in the stream, for ROWS windows
+KEEP = "__keep"  # bool: whether the local filters hold, where rows are numbered before filtering
+KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that were thinned by weight
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
@@ -43,8 +44,8 @@ class InputLayout:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column a chunk of this input holds, each once."""
-        places = (PLACE,) if self.window.counts_rows else ()
-        return tuple(dict.fromkeys((TS, *places, *(name for _, name in self.keys), *self.payload)))
+        positions = (POSITION,) if self.window.counts_rows else ()
+        return tuple(dict.fromkeys((TS, *positions, *(name for _, name in self.keys), *self.payload)))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.batch_input import BatchInput
 from watersmeet.kernel.bucket import BucketPlan, JoinBucket
 from watersmeet.kernel.layout import TS, InputLayout, JoinLayout
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation
@@ -22,4 +23,4 @@ def warm_up() -> None:
         batch = pa.record_batch({TS: pa.array(np.arange(2)), "__key0": key})
         parts = [part for _, part in route(Grid((2,)), inputs[0], batch)]
         for part in parts:
-            list(bucket.step({"a": part, "b": part}, Punctuation({"s": 1})))
+            list(bucket.step(BatchInput({"a": part, "b": part}, Punctuation({"s": 1}))))

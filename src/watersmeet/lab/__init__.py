@@ -1,0 +1,1 @@
+"""The papers' protocols over simulated networks: run, watched, and drawn as the papers' figures."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.multiquery.describe import describe_levels
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.routing.decide import decide_routing
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.state_format import StateIdentity, identify_query
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
-
-FINGERPRINT_FORMAT = 3  # raised when state written by an older version can no longer be read
 
 
 @dataclass(frozen=True)
@@ -28,25 +26,14 @@ class PhysicalPlan:
     probing: tuple[ProbingSequence, ...] = ()
 
     @property
+    def identity(self) -> StateIdentity:
+        """What the state of a checkpoint depends on, and which query it is of."""
+        return identify_query(self.query, self.partitions, self.routing)
+
+    @property
     def fingerprint(self) -> str:
-        """What the state of a checkpoint depends on, as lines a person can compare."""
-        lines = [f"state format {FINGERPRINT_FORMAT}", f"shuffle partitions {self.partitions}"]
-        lines += self.query.pretty().split("\n")
-        for item in self.query.inputs:
-            read = set(self.query.columns_read(item.alias))
-            # Under a ROWS window all columns are kept: they order the tuples of one instant.
-            kept = [c.pretty() for c in item.stream.columns if c.name in read or item.window.counts_rows]
-            lines.append(f"columns of {item.alias}: {', '.join(kept)}")
-        match self.routing:
-            case Native():
-                lines.append("joins of Spark's own")
-            case Shares(hypercube):
-                lines.append(f"shares {' x '.join(map(str, hypercube.shares)) or '1'}")
-            case Pipeline(dataflow):
-                lines += describe_levels(dataflow, self.query.graph.aliases)
-            case Rewrite(dataflow):
-                lines += ["rewritten step by step", *describe_levels(dataflow, self.query.graph.aliases)]
-        return "\n".join(lines)
+        """The identity as a text."""
+        return self.identity.fingerprint
 
     def copies(self, alias: str) -> int:
         """How many copies of an input's tuples are kept, over all buckets and stages."""

@@ -16,7 +16,7 @@ from watersmeet.query.shared_dataflow import (
     SharedDataflow,
     Way,
 )
-from watersmeet.query.window import Window, WindowKind
+from watersmeet.query.window import window_from_json
 
 
 def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
 
 def _relation_to_json(relation: Relation) -> dict[str, Any]:
     window = relation.window
-    return {**asdict(relation), "window": None if window is None else [window.kind.value, window.size]}
+    return {**asdict(relation), "window": None if window is None else window.to_json()}
 
 
 def _feed(fields: Mapping[str, Any]) -> Feed:
@@ -58,7 +58,7 @@ def _feed(fields: Mapping[str, Any]) -> Feed:
 def _relation(fields: Mapping[str, Any]) -> Relation:
     window = fields["window"]
     return Relation(
-        **{**_tuples(fields), "window": window and Window(WindowKind(window[0]), window[1])},
+        **{**_tuples(fields), "window": window and window_from_json(window)},
     )
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from watersmeet.query import Column, Query
 from watersmeet.query.shared_dataflow import QueryTail
@@ -23,10 +22,8 @@ from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.session.environment import PARTITIONS, spark_process
+from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.spark.storage.folder import Folder
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class SparkEngine:
     def job(self, standing: Standing, before: Progress | None) -> SharedJob:
         """The streaming query of a ring as it stands."""
         record = self.record
-        sources, files = self._sources
+        sources = self._sources
         # The state is cut by the partitions of the first start, whatever the session has now.
         self.session.spark.conf.set(PARTITIONS, str(record.partitions))
         return SharedJob(
@@ -54,8 +51,8 @@ class SparkEngine:
             standing.dataflow,
             standing.bound,
             record.pipeline,
-            sources,
-            files,
+            sources.tuples,
+            sources.files,
             record.checkpoint,
             self._base,
             record.id,
@@ -101,8 +98,8 @@ class SparkEngine:
         return Path(self.record.file).parent
 
     @cached_property
-    def _sources(self) -> tuple[dict[str, DataFrame], dict[str, DataFrame]]:
-        return self.session.read_sources(self.record.pipeline, self._base)
+    def _sources(self) -> Sources:
+        return read_sources(self.session.spark, self.record.pipeline.streams, self._base)
 
 
 @dataclass(frozen=True)

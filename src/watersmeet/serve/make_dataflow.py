@@ -14,7 +14,7 @@ from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.names import name_statements
 from watersmeet.serve.registry.record import RegistryRecord, read_record, write_record
 from watersmeet.serve.registry.requests import Submit
-from watersmeet.session import absolute_checkpoint, read_text
+from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, read_text
 from watersmeet.sql import Infer, bind_select, parse_statements
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements

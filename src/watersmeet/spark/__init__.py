@@ -1,0 +1,1 @@
+"""The engine on Spark; planner, kernel, language and lab do without it."""

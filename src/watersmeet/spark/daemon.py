@@ -11,7 +11,8 @@ import gc
 import watersmeet.spark.exchange.pack
 import watersmeet.spark.exchange.unpack
 import watersmeet.spark.stages.distinct
-import watersmeet.spark.stages.stage  # noqa: F401
+import watersmeet.spark.stages.join_stage
+import watersmeet.spark.stages.numbering_stage  # noqa: F401
 from watersmeet.kernel.warm_up import warm_up
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from watersmeet.cli.terminal.display import (
+from watersmeet.cli.terminal.progress_display import (
     count,
     duration,
     instant,
@@ -18,15 +18,25 @@ from watersmeet.cli.terminal.display import (
 )
 from watersmeet.query import NEVER
 from watersmeet.query.byte_size import format_bytes
-from watersmeet.spark.metrics.progress import InputProgress, Progress
+from watersmeet.spark.metrics.progress import InputProgress, Progress, Totals
 
 PROGRESS = Progress(
     batch_id=7,
     timestamp="2025-01-01T00:00:10.000Z",
     batch_ms=412,
     inputs=(
-        InputProgress("r1", 12_000, 12_345.6, 0, 0, 1_735_689_610_250_000, 2_500_000),
-        InputProgress("r[2]", 800, 800.0, 3, 0, None, None),
+        InputProgress(
+            alias="r1",
+            rows=12_000,
+            rows_per_s=12_345.6,
+            late=0,
+            null_times=0,
+            max_ts_us=1_735_689_610_250_000,
+            ahead_us=2_500_000,
+        ),
+        InputProgress(
+            alias="r[2]", rows=800, rows_per_s=800.0, late=3, null_times=0, max_ts_us=None, ahead_us=None
+        ),
     ),
     watermark_us=1_735_689_607_750_000,
     state_rows=1_250_000,
@@ -34,10 +44,7 @@ PROGRESS = Progress(
     answers=950,
     answers_per_s=950.0,
     kernel_ms=33.3,
-    total_rows=90_000,
-    total_late=5,
-    total_answers=6_100,
-    total_batches=8,
+    totals=Totals(rows=90_000, late=5, answers=6_100, batches=8),
 )
 
 SCREEN = """\
@@ -84,7 +91,7 @@ def test_several_queries_share_the_screen_a_row_each() -> None:
     assert _unpadded(out.getvalue()) == QUERIES
 
 
-def test_several_queries_are_told_apart_by_name() -> None:
+def test_several_queries_are_shown_by_name() -> None:
     console, out = _console(is_terminal=False)
     with open_display(console) as display:
         for query in ("1-common", "2-other"):
@@ -156,7 +163,7 @@ def test_numbers_are_short_and_in_their_natural_unit(shown: str, expected: str) 
 
 
 def test_malformed_messages_are_shown_once_there_are_any() -> None:
-    bad = replace(PROGRESS, malformed=2, total_malformed=12)
+    bad = replace(PROGRESS, malformed=2, totals=Totals(malformed=12))
     assert "| malformed 2 |" in render_line(bad)
     assert "malformed" not in render_line(PROGRESS)
     console = Console(width=100, file=io.StringIO(), record=True)
@@ -172,9 +179,8 @@ def test_a_limit_of_memory_shows_what_was_shed_and_how_complete_answers_are() ->
     limited = replace(
         PROGRESS,
         inputs=(replace(first, shed=1500), second),
-        total_shed=20_000,
+        totals=Totals(shed=20_000, combinations=90, missed=10),
         completeness=0.875,
-        total_completeness=0.9,
         memory_bytes=1_900_000,
         state_limit=2_000_000,
         notice="batches are 2 times smaller now",

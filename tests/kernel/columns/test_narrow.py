@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.kernel.columns import narrow
 from watersmeet.kernel.columns.narrow import narrowed, widened
-from watersmeet.spark.exchange.wire import decode, encode
+from watersmeet.spark.exchange.packed_chunk import decode, encode
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
-
-
-@pytest.fixture(autouse=True)
-def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow, "WORTH_ROWS", 1)
 
 
 @given(low=WORDS, spans=st.lists(st.integers(0, 2**34), min_size=1, max_size=20), nulls=st.booleans())
@@ -35,7 +29,7 @@ def test_whatever_the_range_a_chunk_comes_back_as_it_was(low: int, spans: list[i
     batch = pa.record_batch(columns, metadata={"kept": "too"})
     for part in (batch, batch.slice(len(words) // 2)):
         if part.num_rows:
-            back = widened(decode(encode(narrowed(part))))
+            back = widened(decode(encode(narrowed(part, 1))))
             assert back.equals(part, check_metadata=True)
 
 
@@ -46,10 +40,9 @@ def test_a_column_takes_the_bytes_of_its_range(span: int, nbytes: int) -> None:
     rows = 1000
     words = np.full(rows, -7)
     words[-1] += span
-    assert narrowed(pa.record_batch({"word": pa.array(words)})).nbytes == rows * nbytes
+    assert narrowed(pa.record_batch({"word": pa.array(words)}), 1).nbytes == rows * nbytes
 
 
-def test_a_small_chunk_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow, "WORTH_ROWS", 4)
+def test_a_small_chunk_is_left_as_it_is() -> None:
     batch = pa.record_batch({"word": pa.array([1, 2, 3])})
-    assert narrowed(batch) is batch
+    assert narrowed(batch, 4) is batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.feeding import chunk, feed, output_rows
+from tests.kernel.feeding import SMALL, chunk, feed, output_rows
 from tests.strategies import cases
 from watersmeet.errors import DataError
 from watersmeet.kernel import (
@@ -22,13 +23,13 @@ from watersmeet.kernel import (
     MultiwayJoin,
     NumberingBucket,
     PersistedChunk,
+    Tuning,
     lay_out,
     plan_bucket,
 )
 from watersmeet.kernel.columns import hashing
 from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.join import multiway as join_module
-from watersmeet.kernel.join import pieces as pieces_module
 from watersmeet.kernel.state import store as store_module
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
@@ -42,22 +43,16 @@ COLUMNS = (Column("k", "bigint"), Column("j", "bigint"), Column("v", "bigint"), 
 STREAMS = [Stream(name, COLUMNS, "ts") for name in ("s1", "s2", "s3", "s4")]
 
 
-@pytest.fixture(autouse=True)
-def _small_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small inputs reach the code that cuts large ones."""
-    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
-    monkeypatch.setattr(join_module, "REVIEW_INDEXES_EVERY", 3)
-    monkeypatch.setattr(store_module, "MAX_SLICES_PER_APPEND", 4)
-    monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)
-    monkeypatch.setattr(store_module, "ROWS_PER_SLICE", 8)
-
-
-def check(query: Query, batches: list[MicroBatch], *, flush: bool = True) -> None:
-    bucket, answers = Bucket(query), []
+def check(
+    query: Query, batches: list[MicroBatch], *, flush: bool = True, tuning: Tuning = SMALL
+) -> list[tuple[Any, ...]]:
+    """Compares a bucket's answers with the oracle's, and returns these."""
+    bucket, answers = Bucket(query, tuning=tuning), []
     for batch in [*batches, *([None] if flush else [])]:
         answers += feed(bucket, batch, flush=batch is None)
-    expected = oracle.run(query, batches, flush=flush)
-    assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
+    expected = oracle.run(query, batches, flush=flush).rows
+    assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected)
+    return expected
 
 
 def test_answers_are_the_oracles_for_any_query_and_any_cut(examples: Examples) -> None:
@@ -96,7 +91,7 @@ def test_a_bucket_restored_after_every_step_goes_on_as_before(examples: Examples
     @examples(100)
     def holds(case: Case) -> None:
         query, batches = case
-        plan, bucket, answers = plan_bucket(query), Bucket(query), []
+        plan, bucket, answers = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
         joins, ranks = Log(), Log()
         for batch in [*batches, None]:
             answers += feed(bucket, batch, flush=batch is None)
@@ -116,7 +111,7 @@ def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) ->
     @examples(150)
     def holds(case: Case, turns: list[int]) -> None:
         query, batches = case
-        plan, bucket, answers, log = plan_bucket(query), Bucket(query), [], Log()
+        plan, bucket, answers, log = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), [], Log()
         assume(plan.can_catch_up)
         workers: dict[int, JoinBucket] = {}
         for step, batch in enumerate([*batches, None]):
@@ -166,7 +161,7 @@ def steady(query: Query, bucket: Bucket, steps: int, rows: int = 5, since: int =
 
 def test_catching_up_indexes_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     query, log = three_way("[RANGE 100 US]"), Log()
-    plan, bucket = plan_bucket(query), Bucket(query)
+    plan, bucket = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL)
     steady(query, bucket, 20)
     log.follow(bucket.joins)
     behind = JoinBucket.restore(plan, log.snapshot, log.chunks.values())
@@ -189,10 +184,10 @@ def test_catching_up_indexes_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -
 
 def test_state_stays_bounded_while_a_window_slides() -> None:
     query = three_way("[RANGE 100 US]")
-    bucket = Bucket(query)
+    bucket = Bucket(query, tuning=SMALL)
     steady(query, bucket, 50)
     first = bucket.joins.state_rows
-    steady_more = Bucket(query)
+    steady_more = Bucket(query, tuning=SMALL)
     steady(query, steady_more, 400)
     assert steady_more.joins.state_rows <= 2 * first
     assert steady_more.joins.nbytes <= 2 * bucket.joins.nbytes
@@ -200,7 +195,7 @@ def test_state_stays_bounded_while_a_window_slides() -> None:
 
 def test_many_small_batches_under_a_long_window_leave_few_chunks() -> None:
     query = three_way("[RANGE 1 HOUR]")
-    bucket = Bucket(query)
+    bucket = Bucket(query, tuning=SMALL)
     steady(query, bucket, 300)
     assert bucket.joins.join.live_rows == 3 * 300 * 5
     assert bucket.joins.join.chunk_count <= 3 * 12
@@ -213,7 +208,7 @@ def test_the_probing_order_follows_observed_match_rates() -> None:
         " WHERE s1.k = s2.k AND s1.j = s3.j",
         STREAMS,
     )
-    bucket = Bucket(query)
+    bucket = Bucket(query, tuning=SMALL)
     join = bucket.joins.join
     assert [probe.alias for probe in join.order.sequence("s1")] == ["s2", "s3"]
     many = [Tuple(n, {"k": 1, "j": 7, "v": n}) for n in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +11,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 
-from tests.kernel.feeding import chunk, observed_max, output_rows
+from tests.kernel.feeding import SMALL, chunk, observed_max, output_rows
 from tests.strategies import cases
-from watersmeet.kernel import REF, TS, InputLayout, JoinBucket, Punctuation, lay_out, plan_bucket
+from watersmeet.kernel import (
+    REF,
+    TS,
+    BatchInput,
+    InputLayout,
+    JoinBucket,
+    Punctuation,
+    Tuning,
+    lay_out,
+    plan_bucket,
+)
 from watersmeet.kernel.columns.narrow import widened
-from watersmeet.kernel.join import multiway as join_module
-from watersmeet.kernel.join import pieces as pieces_module
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
@@ -41,7 +50,7 @@ class Shelf:
         kept = [TS, *dict.fromkeys(name for _, name in layout.keys)]
         return batch.select(kept).append_column(REF, pa.array(range(base, base + batch.num_rows), pa.int64()))
 
-    def __call__(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def fetch(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
         self.asked += len(refs)
         rows = [self.batches[ref // 1000].slice(ref % 1000, 1) for ref in refs.tolist()]
         return [
@@ -50,8 +59,10 @@ class Shelf:
         ]
 
 
-def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]) -> list[pa.Table]:
-    bucket, shelf, answers = JoinBucket(plan_bucket(query)), Shelf(), []
+def answers_with_late_payload(
+    query: Query, batches: Sequence[MicroBatch | None], tuning: Tuning
+) -> list[pa.Table]:
+    bucket, shelf, answers = JoinBucket(plan_bucket(query, tuning=tuning)), Shelf(), []
     for batch in batches:
         new = {}
         for item, layout in zip(query.inputs, lay_out(query).inputs, strict=True):
@@ -60,21 +71,20 @@ def answers_with_late_payload(query: Query, batches: Sequence[MicroBatch | None]
                 new[item.alias] = shelf.put(layout, chunk(query, item, tuples))
         new = {alias: one for alias, one in new.items() if one.num_rows}
         marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-        answers += list(bucket.step(new, marks, fetch=shelf))
+        answers += list(bucket.step(BatchInput(new, marks, late_payload=shelf)))
     return answers
 
 
-@pytest.mark.parametrize("waiting", [0, join_module.MAX_WAITING])
-def test_answers_are_the_oracles(waiting: int, examples: Examples, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
-    monkeypatch.setattr(join_module, "MAX_WAITING", waiting)
+@pytest.mark.parametrize("waiting", [0, SMALL.max_waiting])
+def test_answers_are_the_oracles(waiting: int, examples: Examples) -> None:
+    tuning = replace(SMALL, max_waiting=waiting)
 
     @given(cases(kinds=("plain",)))
     @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
         assume(not any(item.window.counts_rows for item in query.inputs))
-        answers = answers_with_late_payload(query, [*batches, None])
+        answers = answers_with_late_payload(query, [*batches, None], tuning)
         expected = oracle.run(query, batches, flush=True)
         assert oracle.bag(output_rows(query, answers)) == oracle.bag(expected.rows)
 
@@ -88,13 +98,13 @@ def test_payload_is_fetched_for_answers_and_for_what_stays() -> None:
     query = bind_query(sql, streams)
     tuples = [Tuple(ts, {"k": ts, "v": f"text {ts}"}) for ts in range(100)]
     others = [Tuple(ts, {"k": ts if ts == 50 else -ts - 1, "v": f"other {ts}"}) for ts in range(100)]
-    bucket, shelf = JoinBucket(plan_bucket(query)), Shelf()
+    bucket, shelf = JoinBucket(plan_bucket(query, tuning=SMALL)), Shelf()
     layouts = lay_out(query).inputs
     new = {
         item.alias: shelf.put(layout, chunk(query, item, some))
         for item, layout, some in zip(query.inputs, layouts, (tuples, others), strict=True)
     }
-    (answers,) = bucket.step(new, Punctuation({"s1": 99, "s2": 99}), fetch=shelf)
+    (answers,) = bucket.step(BatchInput(new, Punctuation({"s1": 99, "s2": 99}), late_payload=shelf))
     assert [(row["s1.v"], row["s2.v"]) for row in answers.to_pylist()] == [("text 50", "other 50")]
     staying = 11  # of each stream: a window of 10 us holds both its ends
     assert shelf.asked == 2 + 2 * staying

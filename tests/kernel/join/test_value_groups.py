@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 
+from tests.kernel.feeding import SMALL
 from tests.kernel.join.test_join import Case, check
 from tests.strategies import cases
-from watersmeet.kernel import TS, MultiwayJoin, lay_out
-from watersmeet.kernel.join import probing as probing_module
-from watersmeet.kernel.join import value_groups as groups_module
+from watersmeet.kernel import DEFAULT_TUNING, TS, MultiwayJoin, Tuning, lay_out
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query
 
@@ -39,9 +38,12 @@ def draw(random: np.random.Generator, weights: dict[int, float], number: int) ->
     return pa.record_batch({TS: ts, "__key0": keys, "v": np.arange(ROWS)})
 
 
-def run(weights: dict[str, dict[int, float]]) -> tuple[int, int, MultiwayJoin]:
+def run(
+    weights: dict[str, dict[int, float]], tuning: Tuning = DEFAULT_TUNING
+) -> tuple[int, int, MultiwayJoin]:
     """Probes and answers of a join over streams with these heavy values."""
-    random, join, probes, answers = np.random.default_rng(3), MultiwayJoin(lay_out(THREE)), 0, 0
+    random, join = np.random.default_rng(3), MultiwayJoin(lay_out(THREE), tuning=tuning)
+    probes = answers = 0
     for number in range(BATCHES):
         new = {alias: draw(random, own, number) for alias, own in weights.items()}
         answers += sum(table.num_rows for table in join.step(new, number * BATCH_US))
@@ -53,14 +55,13 @@ OPPOSITE = {"a": {1: 0.3, 2: 0.3}, "b": {1: 0.05}, "c": {2: 0.05}}
 ALIKE = {"a": {1: 0.3, 2: 0.3}, "b": {1: 0.02, 2: 0.02}, "c": {1: 0.05, 2: 0.05}}
 
 
-def test_values_with_opposite_rates_probe_in_opposite_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_with_opposite_rates_probe_in_opposite_orders() -> None:
     probes, answers, join = run(OPPOSITE)
     first = {
         group.sequence[0].alias: len(group.arrivals) for group in join.groups.groups("a", join_arrivals(join))
     }
     assert set(first) == {"b", "c"}
-    monkeypatch.setattr(groups_module, "LEAST_GAIN", np.inf)
-    probes_of_one_order, same_answers, _ = run(OPPOSITE)
+    probes_of_one_order, same_answers, _ = run(OPPOSITE, Tuning(least_gain=np.inf))
     assert answers == same_answers
     assert probes < 0.75 * probes_of_one_order
 
@@ -78,17 +79,13 @@ def join_arrivals(join: MultiwayJoin):  # type: ignore[no-untyped-def]
     return join._arrivals("a", join._keep("a", batch, None))
 
 
-def test_answers_are_the_oracles_whatever_is_split(
-    examples: Callable[[int], settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_are_the_oracles_whatever_is_split(examples: Callable[[int], settings]) -> None:
     """Every value that a sample shows twice is split off, whether it pays or not."""
-    monkeypatch.setattr(probing_module, "SAMPLE_EVERY", 1)
-    monkeypatch.setattr(groups_module, "LEAST_SAMPLED", 1.0)
-    monkeypatch.setattr(groups_module, "LEAST_GAIN", -np.inf)
+    always_split = replace(SMALL, sample_every=1, least_sampled=1.0, least_gain=-np.inf)
 
     @given(cases(kinds=("plain",), min_inputs=3, max_inputs=5))
     @examples(60)
     def holds(case: Case) -> None:
-        check(*case)
+        check(*case, tuning=always_split)
 
     holds()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from tests.kernel.feeding import SMALL
 from tests.strategies import to_arrow
 from watersmeet.kernel import (
     ANSWER_TS,
@@ -23,6 +24,7 @@ from watersmeet.kernel import (
     SharedBucket,
     SharedCounts,
     SharedRows,
+    Tuning,
     decode_reports,
     encode_reports,
     route_rows,
@@ -37,6 +39,16 @@ from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.shared_dataflow import Feed, Shape, SharedDataflow
 
 Rows = list[tuple[Any, ...]]
+
+# Small inputs reach the code that cuts large ones.
+SMALL_SHARED = replace(
+    SMALL,
+    cell_windows=2,
+    shared_block_partials=8,
+    shared_block_rows=2,
+    held_results=10,
+    cut_result_rows=2,
+)
 
 
 @dataclass
@@ -57,6 +69,7 @@ def run_dataflow(
     *,
     restore: bool = False,
     live_in_batch: Callable[[int], LiveValues] | None = None,
+    tuning: Tuning = SMALL_SHARED,
 ) -> SharedRun:
     """Feeds batches 0, 1, ... to a ring; state is read back where it changes or `restore` says so.
 
@@ -70,7 +83,7 @@ def run_dataflow(
         if restore or now is not dataflow:
             places = [(level, bucket) for level in range(1, now.levels + 1) for bucket in range(buckets)]
             logs = {place: logs.get(place) or Log() for place in places}
-            outcome.buckets = {place: logs[place].restored(now, place[0]) for place in places}
+            outcome.buckets = {place: logs[place].restored(now, place[0], tuning) for place in places}
             dataflow = now
         after = progress(streams.values(), batch, before)
         outcome.live = outcome.live.followed(dataflow, _heard(dataflow, streams, batch), after)
@@ -216,8 +229,8 @@ class Log:
             self.chunks[chunk.section, chunk.number] = chunk
         self.snapshot = json.dumps(bucket.snapshot())
 
-    def restored(self, dataflow: SharedDataflow, level: int) -> SharedBucket:
-        return SharedBucket.restore(dataflow, level, json.loads(self.snapshot), self.chunks.values())
+    def restored(self, dataflow: SharedDataflow, level: int, tuning: Tuning) -> SharedBucket:
+        return SharedBucket.restore(dataflow, level, json.loads(self.snapshot), self.chunks.values(), tuning)
 
 
 def expected_rows(query: Query, batches: Sequence[MicroBatch], since: int = 0, until: int = NEVER) -> Rows:

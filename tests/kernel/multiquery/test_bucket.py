@@ -18,7 +18,6 @@ from tests.multiquery.test_in_process import check
 from watersmeet.errors import DataError
 from watersmeet.kernel import TS, SharedBucket, route_rows
 from watersmeet.kernel.columns import hashing
-from watersmeet.kernel.join import pieces as pieces_module
 from watersmeet.kernel.multiquery import bucket as dataflow_module
 from watersmeet.kernel.multiquery import relation_store
 from watersmeet.kernel.routing.grid import coordinate
@@ -38,19 +37,6 @@ CHAIN_SQL = (
     "WHERE a.x = b.x AND b.y = c.y"
 )
 PAIR_SQL = "SELECT a.v AS a_v, b.v AS b_v FROM a [RANGE 10 US], b [RANGE 10 US] WHERE a.x = b.x"
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small inputs reach the code that cuts large ones."""
-    monkeypatch.setattr(pieces_module, "CELL_ROWS", 4)
-    monkeypatch.setattr(dataflow_module, "CELL_WINDOWS", 2)
-    monkeypatch.setattr(dataflow_module, "BLOCK_PARTIALS", 8)
-    monkeypatch.setattr(dataflow_module, "LEAST_BLOCK", 2)
-    monkeypatch.setattr(dataflow_module, "HELD_RESULTS", 10)
-    monkeypatch.setattr(store_module, "ROWS_PER_SLICE", 8)
-    monkeypatch.setattr(relation_store, "MAX_SLICES_PER_APPEND", 4)
-    monkeypatch.setattr(relation_store, "MIN_TRIMMED_ROWS", 2)
 
 
 def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) -> None:
@@ -126,6 +112,15 @@ def test_a_shared_join_serves_a_query_that_ends_there_and_one_that_goes_on() -> 
     dataflow = replace(BASE, endings=(ending(0, "abc", "abc"), ending(1, "ab", "ab")))
     batches = [{"a": [row(0, 1)]}, {"b": [row(3, 2), row(4, 3, y=None)]}, {"c": [row(5, 4), row(12, 5)]}]
     assert rows_of(dataflow, batches) == {"q0": [(1, 2, 4)], "q1": [(1, 2), (1, 3)]}
+
+
+def test_each_row_is_joined_once_though_blocks_grow() -> None:
+    """After rows with many matches blocks are small; as soon as matches are few they are large again."""
+    dataflow = replace(BASE, endings=(ending(1, "ab", "ab"),))
+    many = [row(0, n) for n in range(8)]
+    batches = [{"b": [*many, row(0, 9, x=2)]}, {"a": [row(1, 0)]}, {"a": [row(2, n, x=2) for n in range(6)]}]
+    expected = [*((0, n) for n in range(8)), *((n, 9) for n in range(6))]
+    assert rows_of(dataflow, batches) == {"q1": sorted(expected)}
 
 
 def test_a_result_ends_with_the_first_of_its_tuples() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from tests.kernel.feeding import combinations, feed
+from tests.kernel.feeding import SMALL, combinations, feed
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.kernel import (
     ANSWER_END,
@@ -39,7 +39,7 @@ def test_sampled_answers_group_into_the_oracles_ticks(examples: Examples) -> Non
     @examples(30)
     def holds(case: Case) -> None:
         query, batches = case
-        bucket, found = Bucket(query), []
+        bucket, found = Bucket(query, tuning=SMALL), []
         for batch in [*batches, None]:
             found += combinations(query, feed(bucket, batch, flush=batch is None))
         assert oracle.bag(grouped(query, found)) == oracle.bag(oracle.run(query, batches, flush=True).rows)
@@ -76,7 +76,11 @@ def test_distinct_values_appear_as_the_oracle_says(
     def holds(case: Case) -> None:
         query, batches = case
         names = tuple(output.name for output in query.select)
-        bucket, log, tracker = Bucket(query), dict[tuple[str, int], PersistedChunk](), ChangeTracker()
+        bucket, log, tracker = (
+            Bucket(query, tuning=SMALL),
+            dict[tuple[str, int], PersistedChunk](),
+            ChangeTracker(),
+        )
         values, found = DistinctValues(names), []
         for batch in [*batches, None]:
             answers = selected(query, feed(bucket, batch, flush=batch is None))
@@ -94,15 +98,15 @@ def test_distinct_values_appear_as_the_oracle_says(
 
 
 def selected(query: Query, answers: list[pa.Table]) -> pa.RecordBatch | None:
-    """The SELECT list with each answer's life beside it; every output is a bare column."""
+    """The SELECT list with each answer's lifetime beside it; every output is a bare column."""
     batches = [batch for table in answers for batch in table.combine_chunks().to_batches()]
     if not batches:
         return None
     whole = pa.concat_batches(batches)
-    lives = zip(whole.column(ANSWER_TS), whole.column(ANSWER_END), strict=True)
+    lifetimes = zip(whole.column(ANSWER_TS), whole.column(ANSWER_END), strict=True)
     kept = [
         all(evaluate(expr, rows, t) is True for expr in query.residual)
-        for (rows, t, _), _ in zip(combinations(query, answers), lives, strict=True)
+        for (rows, t, _), _ in zip(combinations(query, answers), lifetimes, strict=True)
     ]
     columns = {
         o.name: whole.column(f"{o.expr.columns[0].alias}.{o.expr.columns[0].column}") for o in query.select
@@ -112,29 +116,29 @@ def selected(query: Query, answers: list[pa.Table]) -> pa.RecordBatch | None:
     return chosen if chosen.num_rows else None
 
 
-def test_an_answer_is_sampled_at_each_tick_of_its_life_once() -> None:
+def test_an_answer_is_sampled_at_each_tick_of_its_lifetime_once() -> None:
     sampler = AnswerSampler("held", every_us=10)
-    sampler.room.add(pa.record_batch({ANSWER_TS: pa.array([12]), ANSWER_END: pa.array([45])}))
+    sampler.buffer.add(pa.record_batch({ANSWER_TS: pa.array([12]), ANSWER_END: pa.array([45])}))
     ticks = [
         [batch.column("__tick").to_pylist() for batch in sampler.release(watermark)]
         for watermark in (20, 21, 40, 99)
     ]
     assert ticks == [[], [[20]], [[30]], [[40]]]
-    assert sampler.room.rows == 0
+    assert sampler.buffer.rows == 0
 
 
-def test_values_without_room_are_left_out_and_never_repeated() -> None:
+def test_values_that_do_not_fit_are_left_out_and_never_repeated() -> None:
     drawn = np.random.default_rng(1)
     free, limited = DistinctValues(("v",)), DistinctValues(("v",), 4000)
     let_out: list[list[tuple[int, int]]] = [[], []]
     left_out = 0
     for batch in range(40):
         t = np.sort(drawn.integers(10 * batch, 10 * (batch + 1), 50))
-        lives = pa.record_batch(
+        answers = pa.record_batch(
             {"v": pa.array(drawn.integers(0, 300, 50)), ANSWER_TS: pa.array(t), ANSWER_END: pa.array(t + 60)}
         )
         for values, found in zip((free, limited), let_out, strict=True):
-            appeared = values.step(lives)
+            appeared = values.step(answers)
             found += list(zip(appeared["v"].to_pylist(), appeared[ANSWER_TS].to_pylist(), strict=True))
         left_out += limited.left_out
         assert limited.nbytes <= 4000
@@ -143,6 +147,6 @@ def test_values_without_room_are_left_out_and_never_repeated() -> None:
     assert free.nbytes > 4000
     # A value is present without a break as long as its answers overlap, and appears at most once in each.
     periods = sorted(let_out[0])
-    place = [bisect.bisect_right(periods, one) - 1 for one in let_out[1]]
-    assert all(periods[at][0] == value for at, (value, _) in zip(place, let_out[1], strict=True))
-    assert len(set(place)) == len(place) > 100
+    during = [bisect.bisect_right(periods, one) - 1 for one in let_out[1]]
+    assert all(periods[at][0] == value for at, (value, _) in zip(during, let_out[1], strict=True))
+    assert len(set(during)) == len(during) > 100

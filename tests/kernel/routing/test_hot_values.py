@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.feeding import chunk, observed_max, output_rows
+from tests.kernel.feeding import SMALL, chunk, observed_max, output_rows
 from tests.strategies import cases
 from watersmeet.kernel import (
     NO_HOT_VALUES,
     TS,
+    BatchInput,
     Grid,
     HotTable,
     HotValue,
@@ -40,9 +41,11 @@ from watersmeet.query import (
     UNBOUNDED,
     Column,
     Query,
+    RangeWindow,
     Stream,
+    TumbleWindow,
+    UnboundedWindow,
     Window,
-    WindowKind,
     range_us,
     tumble_us,
 )
@@ -51,8 +54,8 @@ from watersmeet.sql import bind_query
 Case = tuple[Query, list[MicroBatch]]
 Examples = Callable[[int], settings]
 
-TIMED = (WindowKind.RANGE, WindowKind.TUMBLE)
-MOSTLY_TIMED = (*TIMED, *TIMED, *TIMED, WindowKind.UNBOUNDED)
+TIMED = (RangeWindow, TumbleWindow)
+MOSTLY_TIMED = (*TIMED, *TIMED, *TIMED, UnboundedWindow)
 
 
 class Cluster:
@@ -60,7 +63,7 @@ class Cluster:
 
     def __init__(self, query: Query, grid: Grid, rng: random.Random) -> None:
         self.query, self.grid, self.rng = query, grid, rng
-        self.plan = plan_bucket(query)
+        self.plan = plan_bucket(query, tuning=SMALL)
         self.buckets = [JoinBucket(self.plan) for _ in range(grid.buckets)]
         self.table = NO_HOT_VALUES
         self.newest: dict[str, int] = {}  # by alias
@@ -77,7 +80,7 @@ class Cluster:
                 new[bucket][item.alias] = part
         answers = []
         for bucket, own in zip(self.buckets, new, strict=True):
-            answers += list(bucket.step(own, marks))
+            answers += list(bucket.step(BatchInput(own, marks)))
         for item in self.query.inputs:
             seen = marks.max_ts.get(item.stream.name, BEGINNING)
             self.newest[item.alias] = max(self.newest.get(item.alias, BEGINNING), seen)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.feeding import chunk, combinations, feed, observed_max, output_rows
+from tests.kernel.feeding import SMALL, chunk, combinations, feed, observed_max, output_rows
 from tests.kernel.output.test_held_answers import grouped
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.kernel import (
     TS,
+    BatchInput,
     Bucket,
     JoinBucket,
     NumberingBucket,
@@ -28,10 +28,9 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.kernel.join.pieces import cut_by_time
-from watersmeet.kernel.progress.row_numbers import Places
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed as Policy
 from watersmeet.kernel.shedding.limited import WAITING_SHARE
-from watersmeet.kernel.state import store as store_module
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import NEVER, Column, Query, Stream
@@ -46,14 +45,8 @@ ROOMY = 1000  # bytes: more than a tuple takes, with its part of the indexes
 SHEDDING = st.sampled_from([Shed.RANDOM, Shed.OLDEST, Shed.LEAST])
 
 
-@pytest.fixture(autouse=True)
-def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MAX_SLICES_PER_APPEND", 4)
-    monkeypatch.setattr(store_module, "MIN_ROWS_PER_SLICE", 2)
-
-
 def answers_of(query: Query, batches: list[MicroBatch], limit: StateLimit) -> tuple[list[pa.Table], Bucket]:
-    bucket, answers = Bucket(query, limit), []
+    bucket, answers = Bucket(query, limit, SMALL), []
     for batch in [*batches, None]:
         answers += feed(bucket, batch, flush=batch is None)
         if limit.shed is not Shed.NONE:
@@ -95,7 +88,7 @@ def test_a_limit_that_is_not_reached_changes_nothing(examples: Examples) -> None
         query, batches = case
         sent = sum(len(tuples) for batch in batches for tuples in batch.values())
         room = ROOMY * len(query.inputs) * (1 + sent)  # state within a batch may be more than after it
-        bucket, answers, shed_ = Bucket(query, StateLimit(room, shed)), [], 0
+        bucket, answers, shed_ = Bucket(query, StateLimit(room, shed), SMALL), [], 0
         for batch in [*batches, None]:
             answers += feed(bucket, batch, flush=batch is None)
             shed_ += sum(bucket.joins.counts.shed.values())
@@ -110,7 +103,7 @@ def test_aggregates_over_held_answers_are_exact_until_something_is_shed(examples
     @examples(20)
     def holds(case: Case) -> None:
         query, batches = case
-        bucket, found = Bucket(query, StateLimit(1, Shed.NONE)), []
+        bucket, found = Bucket(query, StateLimit(1, Shed.NONE), SMALL), []
         for batch in [*batches, None]:
             found += combinations(query, feed(bucket, batch, flush=batch is None))
         assert oracle.bag(grouped(query, found)) == oracle.bag(oracle.run(query, batches, flush=True).rows)
@@ -133,7 +126,7 @@ def test_what_is_done_again_after_a_restart_sheds_the_same(examples: Examples) -
     def holds(case: Case, nbytes: int, shed: Policy) -> None:
         query, batches = case
         limit = StateLimit(nbytes, shed)
-        bucket = Bucket(query, limit)
+        bucket = Bucket(query, limit, SMALL)
         for batch in [*batches, None]:
             saved = _saved(bucket)
             first, second = _restored(query, limit, saved), _restored(query, limit, saved)
@@ -168,7 +161,7 @@ def _shown(saved: Saved) -> str:
 
 
 def _restored(query: Query, limit: StateLimit, saved: Saved) -> Bucket:
-    bucket, plan = Bucket(query, limit), plan_bucket(query, limit)
+    bucket, plan = Bucket(query, limit, SMALL), plan_bucket(query, limit, SMALL)
     bucket.joins = JoinBucket.restore(plan, json.loads(saved[0][1]), saved[0][0])
     if saved[1] is not None:
         bucket.ranks = NumberingBucket.restore(plan, json.loads(saved[1][1]), saved[1][0])
@@ -182,14 +175,14 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
     @examples(20)
     def holds(case: Case) -> None:
         query, batches = case
-        whole, parts, answers = Bucket(query), Bucket(query), []
+        whole, parts, answers = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
         for batch in [*batches, None]:
             for name, tuples in (batch or {}).items():
                 for one in tuples:
                     answers += _fed(query, parts, {name: [one]})
             feed(whole, batch, flush=batch is None)
             marks = Punctuation(observed_max(query, batch or {}), is_end=batch is None)
-            answers += list(parts.joins.step({}, marks))
+            answers += list(parts.joins.step(BatchInput({}, marks)))
             assert _positive(parts) == _positive(whole)
         assert oracle.bag(output_rows(query, answers)) == oracle.bag(oracle.run(*case, flush=True).rows)
 
@@ -198,7 +191,8 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
 
 def _fed(query: Query, bucket: Bucket, batch: MicroBatch) -> list[pa.Table]:
     new = {item.alias: chunk(query, item, batch.get(item.stream.name, ())) for item in query.inputs}
-    return list(bucket.joins.feed({alias: one for alias, one in new.items() if one.num_rows}))
+    part = {alias: one for alias, one in new.items() if one.num_rows}
+    return list(bucket.joins.step(BatchInput(part, is_last=False)))
 
 
 def _positive(bucket: Bucket) -> dict[str, int]:
@@ -214,9 +208,9 @@ def test_pieces_are_in_order_of_time_and_hold_everything_once() -> None:
     ]
     assert seen == [[1, 1], [2, 5], [9, 9], [9]]
     assert [piece.rest_from for piece in pieces] == [2, 9, 9, NEVER]
-    whole = list(cut_by_time(new, {"a": Places(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
+    whole = list(cut_by_time(new, {"a": RowPositions(7, np.array([1, 1, 5, 9]))}, 16, whole_instants=True))
     assert [piece.rest_from for piece in whole] == [2, 9, NEVER]
-    assert [(p.places["a"].first, list(p.places["a"].ts)) for p in whole] == [
+    assert [(p.positions["a"].first, list(p.positions["a"].ts)) for p in whole] == [
         (7, [1, 1]),
         (9, [5]),
         (10, [9]),
@@ -233,7 +227,7 @@ def test_what_waits_under_rows_windows_is_taken_from_the_join() -> None:
     drawn = random.Random(1)
     kept = []
     for limit in (StateLimit(10**9), StateLimit(60_000), StateLimit(20_000)):
-        bucket = Bucket(query, limit)
+        bucket = Bucket(query, limit, SMALL)
         for second in range(30):
             batch = {
                 name: [Tuple(second * 1_000_000 + n, {"k": drawn.randrange(9), "v": n}) for n in range(60)]

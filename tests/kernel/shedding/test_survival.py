@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.shedding import Workload, run
 
-from watersmeet.kernel import TS, JoinBucket, Punctuation, Shed, StateLimit, plan_bucket
-from watersmeet.kernel.shedding import survival as survival_module
+from watersmeet.kernel import TS, BatchInput, JoinBucket, Punctuation, Shed, StateLimit, Tuning, plan_bucket
 from watersmeet.kernel.shedding.survival import Ledger
 from watersmeet.query import BEGINNING, UNBOUNDED, Column, Stream, range_us, rows, tumble_us
 from watersmeet.sql import bind_query
@@ -95,7 +94,7 @@ def run_chain(limit: StateLimit | None) -> tuple[int, float]:
             for name in names
         }
         marks = Punctuation(dict.fromkeys(names, int(ts[-1].as_py())))
-        found += sum(table.num_rows for table in bucket.step(batch, marks))
+        found += sum(table.num_rows for table in bucket.step(BatchInput(batch, marks)))
         missed += bucket.counts.missed
     return found, missed
 
@@ -112,21 +111,20 @@ def test_a_ledger_counts_what_came_and_went_between_two_times() -> None:
     assert Ledger.restore(ledger.window, ledger.snapshot()) == ledger
 
 
-def test_a_ledger_under_a_watermark_that_stands_still_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survival_module, "MAX_BINS", 8)
-    ledger = Ledger.of(tumble_us(64))
+def test_a_ledger_under_a_watermark_that_stands_still_stays_small() -> None:
+    ledger = Ledger.of(tumble_us(64), Tuning(max_bins=8))
     ledger.arrive(np.arange(1000))
     ledger.expire(BEGINNING)
     assert len(ledger.bins) <= 8
     assert ledger.between(np.array([0]), np.array([1024]))[0][0] == 1000
 
 
-def test_ledgers_of_places_and_of_all_time() -> None:
-    places = Ledger.of(rows(64))
-    places.arrive(np.arange(200))
-    places.newest_place = 199
-    places.expire(5)
-    assert sorted(places.bins) == list(range(136, 200))
+def test_ledgers_of_row_positions_and_of_all_time() -> None:
+    positions = Ledger.of(rows(64))
+    positions.arrive(np.arange(200))
+    positions.newest_position = 199
+    positions.expire(5)
+    assert sorted(positions.bins) == list(range(136, 200))
     forever = Ledger.of(UNBOUNDED)
     forever.arrive(np.array([5, 10**15]))
     forever.expire(2 * 10**15)

@@ -1,4 +1,4 @@
-"""Rows gathered from chunks are those of all chunks laid end to end."""
+"""Rows taken from chunks are those of all chunks, one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from watersmeet.kernel.columns.groups import groups_of
 from watersmeet.kernel.columns.narrow import narrowed
-from watersmeet.kernel.state.chunk import Chunk, gather, held_by
+from watersmeet.kernel.state.chunk import Chunk, held_by, take_rows
 
 WORDS = st.one_of(st.integers(0, 9), st.integers(-(2**63), 2**63 - 1))
 ROW = st.tuples(WORDS, st.one_of(st.none(), WORDS), st.text(max_size=3), st.floats(allow_nan=False))
@@ -36,7 +36,7 @@ def laid_out(parts: list[tuple[list[tuple[int, int | None, str, float]], int, bo
         if has_later:
             columns["later"] = pa.array(words, pa.int64())
         start = gap + (chunks[-1].stop if chunks else 0)
-        chunks.append(Chunk(len(chunks), start, narrowed(pa.record_batch(columns)), 0, 0, 0))
+        chunks.append(Chunk(len(chunks), start, narrowed(pa.record_batch(columns), 2), 0, 0, 0, 0))
     return chunks
 
 
@@ -48,10 +48,10 @@ def test_rows_of_any_order_come_back(
     tables = [pa.Table.from_batches([chunk.batch]) for chunk in chunks]
     everything = pa.concat_tables(tables, promote_options="default")
     numbers = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in chunks])
-    places = np.array(data.draw(st.lists(st.integers(0, len(numbers) - 1), min_size=1, max_size=40)))
-    for chosen in (places, np.sort(places), np.arange(len(numbers))):
+    drawn = np.array(data.draw(st.lists(st.integers(0, len(numbers) - 1), min_size=1, max_size=40)))
+    for chosen in (drawn, np.sort(drawn), np.arange(len(numbers))):
         expected = everything.take(pa.array(chosen))
-        for name, column in zip(COLUMNS, gather(chunks, COLUMNS, numbers[chosen]), strict=True):
+        for name, column in zip(COLUMNS, take_rows(chunks, COLUMNS, numbers[chosen]), strict=True):
             if name == "instant":  # of any word: not all have a date
                 assert column.view(pa.int64()).to_pylist() == expected["word"].to_pylist()
             elif name in expected.schema.names:
@@ -72,10 +72,10 @@ def test_rows_between_chunks_are_not_held(
 
 
 @given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1, 1 << 40])), max_size=30))
-def test_groups_are_the_places_of_each_number(numbers: list[int]) -> None:
+def test_groups_are_the_rows_of_each_number(numbers: list[int]) -> None:
     values = np.array(numbers, np.int64)
     found = [(int(values[group][0]), np.arange(len(values))[group].tolist()) for group in groups_of(values)]
     expected = {
-        number: [place for place, own in enumerate(numbers) if own == number] for number in sorted({*numbers})
+        number: [row for row, own in enumerate(numbers) if own == number] for number in sorted({*numbers})
     }
     assert found == list(expected.items())

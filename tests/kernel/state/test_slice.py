@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.kernel.columns import hash_index
+from tests.kernel.feeding import SMALL
+from watersmeet.kernel import Tuning
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes
+from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.slice import SHORT_SPAN, Slice
 from watersmeet.query import range_us
 
@@ -45,11 +47,11 @@ class Rows:
 
 
 def naive(held: list[tuple[int, int]], first_row: int, probers: list[tuple[int, int]]) -> Found:
-    """(prober, row, event time, end) of one hash whose lives overlap."""
+    """(prober, row, event time, end) of one hash whose lifetimes overlap."""
     return sorted(
-        (number, first_row + place, ts, ts + SPAN_US + 1)
+        (number, first_row + row, ts, ts + SPAN_US + 1)
         for number, (wanted, at) in enumerate(probers)
-        for place, (hash_, ts) in enumerate(held)
+        for row, (hash_, ts) in enumerate(held)
         if hash_ == wanted and ts < at + SPAN_US + 1 and at < ts + SPAN_US + 1
     )
 
@@ -60,14 +62,26 @@ def add(piece: Slice, rows: Rows, part: list[tuple[int, int]]) -> None:
     rows.keys += [hash_ for hash_, _ in part]
     numbers = np.arange(first, first + len(part), dtype=np.int64)
     hashes = {cls: rows.hashes(cls, numbers) for cls in (0, 1)}
-    piece.append(ts, numbers, hashes, ts + SPAN_US + 1, None, rows)
+    piece.append(Arrivals(ts, ts + SPAN_US + 1, numbers, hashes), rows)
 
 
 def held(
-    appends: list[list[tuple[int, int]]], first_row: int, base: int | None, since: int = 0
+    appends: list[list[tuple[int, int]]],
+    first_row: int,
+    base: int | None,
+    since: int = 0,
+    tuning: Tuning = SMALL,
 ) -> tuple[Slice, Rows]:
     """A slice of all of these, of which the last are added when the rows before `since` are gone."""
-    piece, rows = Slice(range_us(SPAN_US), {(0,)}, 1, first_row, base), Rows(first_row)
+    rows = Rows(first_row)
+    piece = Slice(
+        window=range_us(SPAN_US),
+        indexed={(0,)},
+        capacity=1,
+        first_row=first_row,
+        base=base,
+        tuning=tuning,
+    )
     for number, part in enumerate(appends):
         if number == len(appends) - 1:
             rows.since = since
@@ -86,10 +100,8 @@ def found_by(piece: Slice, rows: Rows, probers: list[tuple[int, int]], *, cls: i
 
 
 @pytest.mark.parametrize("link_bits", [24, 3])  # with 3, no slice is small enough for short links
-def test_a_slice_that_grew_finds_what_a_loop_finds(
-    link_bits: int, examples: Examples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hash_index, "SHORT_LINK", link_bits)
+def test_a_slice_that_grew_finds_what_a_loop_finds(link_bits: int, examples: Examples) -> None:
+    tuning = replace(SMALL, short_link_bits=link_bits)
 
     @given(
         st.lists(TUPLES, min_size=1, max_size=6),
@@ -107,7 +119,7 @@ def test_a_slice_that_grew_finds_what_a_loop_finds(
         cls: int,
     ) -> None:
         everything = [one for part in appends for one in part]
-        piece, rows = held(appends, first_row, base)
+        piece, rows = held(appends, first_row, base, tuning=tuning)
         assert found_by(piece, rows, probers, cls=cls) == naive(everything, first_row, probers)
 
     holds()
@@ -155,12 +167,12 @@ def test_a_trimmed_slice_finds_all_that_is_live(examples: Examples) -> None:
     holds()
 
 
-def test_what_is_over_is_trimmed_a_few_times_in_a_window() -> None:
+def test_expired_tuples_are_trimmed_a_few_times_in_a_window() -> None:
     ts: Longs = np.arange(10_000)
     random = np.random.default_rng(1)
     rows = Rows(0, random.integers(0, 1 << 64, len(ts), np.uint64).tolist())
-    piece = Slice(range_us(10_000), {(0,)}, len(ts), 0, 0)
-    piece.append(ts, ts, {0: rows.hashes(0, ts)}, ts + 10_001, None, rows)
+    piece = Slice(window=range_us(10_000), indexed={(0,)}, capacity=len(ts), base=0)
+    piece.append(Arrivals(ts, ts + 10_001, ts, {0: rows.hashes(0, ts)}), rows)
     assert piece.used_bytes == 13 * len(ts) + 16  # and one run of rows
     counts = []
     for watermark in range(10_000, 20_000, 500):
@@ -170,13 +182,13 @@ def test_what_is_over_is_trimmed_a_few_times_in_a_window() -> None:
     assert len(set(counts)) <= 5
 
 
-def test_few_pairs_are_found_by_chance() -> None:
+def test_few_pairs_are_found_by_accident() -> None:
     random = np.random.default_rng(2)
     rows = Rows(0, random.integers(0, 1 << 64, 50_000, np.uint64).tolist())
     numbers = np.arange(len(rows.keys))
-    piece = Slice(range_us(SPAN_US), {(0,)}, len(numbers), 0, 0)
+    piece = Slice(window=range_us(SPAN_US), indexed={(0,)}, capacity=len(numbers), base=0)
     none = np.zeros(len(numbers), np.int64)
-    piece.append(none, numbers, {0: rows.hashes(0, numbers)}, none + SPAN_US + 1, None, rows)
+    piece.append(Arrivals(none, none + SPAN_US + 1, numbers, {0: rows.hashes(0, numbers)}), rows)
     wanted = random.integers(0, 1 << 64, len(numbers), np.uint64)
     found = piece.probe((0,), wanted, none, none + SPAN_US + 1, rows)
     assert len(found.probers) < len(wanted) / 256

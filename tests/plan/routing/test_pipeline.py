@@ -85,7 +85,8 @@ def test_shares_are_run_unless_a_pipeline_is_asked_for() -> None:
     assert isinstance(default.routing, Shares)
     piped = plan_physical(query, 4, statistics, "pipeline")
     assert piped.routing == Pipeline(plan_pipeline(query, statistics=statistics), "asked for")
-    assert "level 2" in piped.fingerprint
+    assert piped.identity.routing == "pipeline"
+    assert [join["level"] for join in piped.identity.state["routing"]["joins"]] == [1, 2, 3]
     assert "shares" not in piped.fingerprint
     with pytest.raises(ConfigurationError, match="no routing 'any': choose one of shares, pipeline"):
         plan_physical(query, 4, statistics, "any")

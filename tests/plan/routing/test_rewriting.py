@@ -205,9 +205,15 @@ def test_a_plan_says_what_would_be_chosen_by_what() -> None:
     assert isinstance(plan.routing, Rewrite)
     text = "r goes on by r.c0, meeting 2 of s, or by r.c1, meeting 3 of t; frequent values as observed"
     assert text in explain_plan(plan)
-    assert "level 1: r by __spread; on by r.c0 or r.c1" in plan.fingerprint
-    assert "rewritten step by step" in plan.fingerprint
-    assert "meeting" not in plan.fingerprint
+    first = plan.identity.state["routing"]["joins"][0]
+    assert first == {
+        "level": 1,
+        "members": [["r", "__spread"]],
+        "equal": [],
+        "on": [[2, "r.c0"], [2, "r.c1"]],
+    }
+    assert plan.identity.routing == "rewrite"
+    assert "meet" not in plan.fingerprint
     assert "s: s.c0, event time, in 2 copies" in explain_plan(plan)
 
 

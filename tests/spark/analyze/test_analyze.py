@@ -16,7 +16,7 @@ from watersmeet.plan.statistics.file import read_statistics, write_statistics
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics
 from watersmeet.query import Pipeline, Stream
 from watersmeet.spark.analyze.analyze import analyze
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 from watersmeet.sql import parse_pipeline
 
 ROWS = 1000
@@ -136,7 +136,7 @@ def test_the_sample_is_bounded(spark: SparkSession, base: Path, pipeline: Pipeli
         ([1], 1, "stream r: all 1 tuples of the sample have the same ts"),
     ],
 )
-def test_a_source_that_tells_no_rate_is_refused(
+def test_a_source_that_shows_no_rate_is_refused(
     spark: SparkSession, tmp_path: Path, pipeline: Pipeline, ks: list[int | None], apart_us: int, message: str
 ) -> None:
     write(tmp_path / "r", ks, apart_us)
@@ -150,7 +150,7 @@ def test_a_source_that_tells_no_rate_is_refused(
         (
             SQL.replace(", event_time = 'ts'", ""),
             10,
-            "stream r declares no event_time, so a sample cannot tell",
+            "stream r declares no event_time, so a sample does not show",
         ),
         (SQL, 1, "a sample needs at least 2 rows, not 1"),
         (SQL.split("SELECT")[0], 10, "nothing to analyze: the pipeline has no query"),

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from watersmeet.lab.figures.registry import run_here
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
+from watersmeet.lab.figures.runners import run_here
 from watersmeet.spark.jobs.sweep import run_sweep
 
 pytestmark = pytest.mark.spark
@@ -22,7 +22,7 @@ def test_a_sweep_on_spark_gives_what_a_sweep_here_gives(spark: SparkSession) -> 
     assert partial(run_sweep, spark)(tasks, run_experiment) == run_here(tasks, run_experiment)
 
 
-def test_a_sweep_tells_its_progress_up_to_the_end(spark: SparkSession) -> None:
+def test_a_sweep_reports_its_progress_up_to_the_end(spark: SparkSession) -> None:
     told: list[tuple[int, int]] = []
     results = run_sweep(spark, [1, 2, 3], abs, progress=lambda done, total: told.append((done, total)))
     assert results == [1, 2, 3]

@@ -14,7 +14,7 @@ from tests.spark.kafka.broker import Broker, jars_setting
 from tests.spark.kafka.packets import SELECT, Packets, answers_in_topic, as_selected, read_topic
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
-from watersmeet.spark.sources.streams import read_batch
+from watersmeet.spark.sources.open_stream import read_batch
 
 pytestmark = pytest.mark.connectors
 
@@ -25,7 +25,7 @@ NOW = RunOptions(available_now=True, flush=True)
 def test_three_topics_into_one_and_what_is_malformed_into_another(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    packets = Packets(spark, broker, tmp_path / "sent", rows=1500, slices=1, prefix="plain")
+    packets = Packets(spark, broker, tmp_path / "sent", rows=700, slices=1, prefix="plain")
     packets.send(0)
     sinks = "\n".join(
         f"CREATE SINK {name} "
@@ -36,11 +36,11 @@ def test_three_topics_into_one_and_what_is_malformed_into_another(
     file = tmp_path / "pipeline.sql"
     file.write_text(f"{packets.streams(more)}\n{sinks}\nINSERT INTO answers {SELECT};\n")
     session = Session(spark)
-    [job] = session.run(file, options=NOW)
+    [job] = session.run(file, options=NOW).jobs
     assert job.progress is not None
-    assert (job.progress.total_rows, job.progress.total_late) == (3 * packets.rows, 0)
-    assert job.progress.total_batches > 2
-    assert job.progress.total_malformed == packets.bad()
+    assert (job.progress.totals.rows, job.progress.totals.late) == (3 * packets.rows, 0)
+    assert job.progress.totals.batches > 2
+    assert job.progress.totals.malformed == packets.bad()
 
     found = answers_in_topic(spark, broker, "plain-answers").cache()
     assert packets.check(as_selected(found).toArrow()) == found.select("answer_id").distinct().count()
@@ -80,20 +80,30 @@ def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
         "CREATE SINK shown WITH (format = 'memory');\n"
         "INSERT INTO shown SELECT a.k FROM s [RANGE 1 HOUR] AS a, s [RANGE 1 HOUR] AS b WHERE a.k = b.k;"
     )
+    second = tmp_path / "second" / "pipeline.sql"
+    second.parent.mkdir()
+    second.write_text(file.read_text().replace("shown", "shown_too"))
     session = Session(spark)
-    [job] = session.start(file)
+    run = session.start(file)
+    other = session.start(second)  # in the same session, with dead letters of its own
+    [job], [letters] = run.jobs, run.dead_letters
     try:
-        session.dead_letters[0]._query.processAllAvailable()  # type: ignore[union-attr]
+        letters._query.processAllAvailable()  # type: ignore[union-attr]
         job._query.processAllAvailable()  # type: ignore[union-attr]
         send('{"k": 1}', "bad", '{"k": 1, "more": 2}')
-        session.dead_letters[0]._query.processAllAvailable()  # type: ignore[union-attr]
+        letters._query.processAllAvailable()  # type: ignore[union-attr]
         job._query.processAllAvailable()  # type: ignore[union-attr]
-        told = job.poll()
+        reported = job.poll()
+        run.stop()
+        assert not letters.is_running()
+        assert other.dead_letters[0].is_running()
     finally:
-        session.stop([job])
+        run.stop()
+        other.stop()
+    assert not spark.streams.active
     assert spark.table("shown").count() == 4
     # The query reads the stream twice; a message is malformed once.
-    assert told[-1].total_malformed == 1
+    assert reported[-1].totals.malformed == 1
     send("worse")
     session.run(file, options=RunOptions(available_now=True))
     found = spark.read.parquet(str(tmp_path / "bad"))
@@ -108,11 +118,11 @@ def test_the_example_as_it_stands(spark: SparkSession, broker: Broker, tmp_path:
     words = [str(EXAMPLE / "producer.py"), "--bootstrap", broker.bootstrap, "--rows", "2000", *jars]
     sent = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert sent.returncode == 0, sent.stderr
-    [job] = Session(spark).run(tmp_path / "pipeline.sql", options=NOW)
+    [job] = Session(spark).run(tmp_path / "pipeline.sql", options=NOW).jobs
     assert job.progress is not None
     answers = read_topic(spark, broker, "common")
-    assert answers.count() == job.progress.total_answers > 100
+    assert answers.count() == job.progress.totals.answers > 100
     assert answers.where("key = get_json_object(value, '$.dest')").count() == answers.count()
-    assert spark.read.json(str(tmp_path / "letters")).count() == job.progress.total_malformed > 10
-    assert job.progress.total_rows + job.progress.total_malformed == 6000
-    assert job.progress.total_late == 0
+    assert spark.read.json(str(tmp_path / "letters")).count() == job.progress.totals.malformed > 10
+    assert job.progress.totals.rows + job.progress.totals.malformed == 6000
+    assert job.progress.totals.late == 0

@@ -1,4 +1,4 @@
-"""Every batch is told once, and old reports are asked for only when one was missed."""
+"""Every batch is reported once, and old reports are asked for only when one was missed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watersmeet.spark.metrics.batch_reports import BatchReports
 
 
 @dataclass
-class Spoken:
+class SparkReport:
     json: str
 
 
@@ -26,13 +26,13 @@ class FakeQuery:
         self.reports.append({"runId": run, "batchId": batch, "observedMetrics": metrics})
 
     @property
-    def lastProgress(self) -> Spoken | None:  # noqa: N802 - Spark's name
-        return Spoken(json.dumps(self.reports[-1])) if self.reports else None
+    def lastProgress(self) -> SparkReport | None:  # noqa: N802 - Spark's name
+        return SparkReport(json.dumps(self.reports[-1])) if self.reports else None
 
     @property
-    def recentProgress(self) -> list[Spoken]:  # noqa: N802
+    def recentProgress(self) -> list[SparkReport]:  # noqa: N802
         self.asked += 1
-        return [Spoken(json.dumps(report)) for report in self.reports]
+        return [SparkReport(json.dumps(report)) for report in self.reports]
 
 
 def _fresh(reports: BatchReports, query: FakeQuery) -> list[int]:
@@ -42,12 +42,12 @@ def _fresh(reports: BatchReports, query: FakeQuery) -> list[int]:
 def test_batch_after_batch_only_the_newest_is_read() -> None:
     reports, query = BatchReports(), FakeQuery()
     assert _fresh(reports, query) == []
-    told = []
+    reported = []
     for batch in range(7, 12):  # a resumed query does not begin at 0
         query.report(batch)
-        told += _fresh(reports, query)
+        reported += _fresh(reports, query)
         assert _fresh(reports, query) == []
-    assert told == [7, 8, 9, 10, 11]
+    assert reported == [7, 8, 9, 10, 11]
     assert query.asked == 1
 
 
@@ -60,7 +60,7 @@ def test_batches_between_two_looks_are_not_missed() -> None:
     assert _fresh(reports, query) == [1, 2, 3]
 
 
-def test_an_idle_query_tells_nothing_but_hides_nothing() -> None:
+def test_an_idle_query_reports_nothing_but_hides_nothing() -> None:
     reports, query = BatchReports(), FakeQuery()
     query.report(0, idle=True)
     assert _fresh(reports, query) == []
@@ -73,7 +73,7 @@ def test_an_idle_query_tells_nothing_but_hides_nothing() -> None:
     assert _fresh(reports, query) == [1]
 
 
-def test_a_query_started_again_is_told_from_its_first_batch() -> None:
+def test_a_query_started_again_is_reported_from_its_first_batch() -> None:
     reports, query = BatchReports(), FakeQuery()
     query.report(0)
     assert _fresh(reports, query) == [0]

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import lay_out
 from watersmeet.query import BEGINNING, Column, Stream
-from watersmeet.spark.metrics.metrics import METRICS, metric_names, observed
+from watersmeet.spark.metrics.metrics import METRICS, Metric, Metrics, max_ts
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sources.generator import FORMAT
+from watersmeet.spark.stages.join_metrics import join_metrics
 from watersmeet.sql import bind_query
 
 
@@ -29,14 +30,14 @@ def report(batch: int, at: str = "2025-01-01T00:00:10.000Z", **metrics: int | No
 
 FIRST = report(
     3,
-    input_a=1000, late_a=2, undated_a=1, input_b=500, late_b=0, undated_b=0,
+    input_a=1000, late_a=2, null_times_a=1, input_b=500, late_b=0, null_times_b=0,
     max_ts_r1=9_000_000, max_ts_r2=7_000_000, watermark_us=6_000_000,
     state_rows=1500, state_bytes=64_000, answers=250, kernel_us=12_500,
 )  # fmt: skip
 STREAMS = {"a": "r1", "b": "r2"}
 
 
-def test_a_report_tells_each_input_and_the_query() -> None:
+def test_a_report_covers_each_input_and_the_query() -> None:
     progress = parse_progress(FIRST, STREAMS)
     assert [item.alias for item in progress.inputs] == ["a", "b"]
     assert [item.rows_per_s for item in progress.inputs] == [2000, 1000]
@@ -58,8 +59,8 @@ def test_rates_are_over_the_time_since_the_report_before_when_batches_leave_gaps
 def test_totals_go_on_from_the_report_before() -> None:
     first = parse_progress(FIRST, STREAMS)
     second = parse_progress(report(4, input_a=10, late_a=4, answers=3), STREAMS, first)
-    assert (second.total_rows, second.total_late, second.total_answers) == (1510, 6, 253)
-    assert second.total_batches == 2
+    assert (second.totals.rows, second.totals.late, second.totals.answers) == (1510, 6, 253)
+    assert second.totals.batches == 2
 
 
 def test_a_stream_that_sent_nothing_keeps_its_newest_time() -> None:
@@ -75,7 +76,7 @@ def test_a_batch_without_metrics_keeps_the_state_and_counts_nothing(observed: di
     first = parse_progress(FIRST, STREAMS)
     idle = parse_progress(report(4) | {"observedMetrics": observed}, STREAMS, first)
     assert (idle.state_rows, idle.watermark_us) == (1500, 6_000_000)
-    assert (idle.rows, idle.answers, idle.total_answers) == (0, 0, 250)
+    assert (idle.rows, idle.answers, idle.totals.answers) == (0, 0, 250)
 
 
 def test_an_idle_report_of_the_same_batch_changes_nothing() -> None:
@@ -94,16 +95,29 @@ def test_the_json_of_progress_is_plain() -> None:
     document = json.loads(json.dumps(progress.as_json()))
     assert document["rows"] == 1500
     assert document["inputs"][0]["alias"] == "a"
-    assert set(document) > set(Progress.__dataclass_fields__)
+    assert set(document) > set(Progress.__dataclass_fields__) - {"totals"}
+    assert {name: document[name] for name in document if name.startswith("total_")} == {
+        "total_rows": 1500,
+        "total_late": 2,
+        "total_answers": 250,
+        "total_batches": 1,
+        "total_malformed": 0,
+        "total_shed": 0,
+        "total_combinations": 0,
+        "total_missed": 0,
+        "total_left_out": 0,
+        "total_completeness": 1,
+    }
 
 
 def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: Path) -> None:
     source = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60").load()
-    told = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
-    told_of_even = F.when(F.unix_micros("ts") % 2000 == 0, told)  # the others are answers, and tell nothing
-    output = source.repartition(3).select(told_of_even.alias(METRICS))
+    reported = F.concat_ws(",", F.lit("1,1"), F.unix_micros("ts"))
+    reported_by_even = F.when(F.unix_micros("ts") % 2000 == 0, reported)  # the others are answers alone
+    output = source.repartition(3).select(reported_by_even.alias(METRICS))
+    metrics = Metrics([max_ts("r1"), Metric("input_a"), Metric("answers")])
     query = (
-        observed(output, "watersmeet", ("input_a", "answers", "max_ts_r1"))
+        metrics.observed(output, "watersmeet")
         .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
@@ -111,11 +125,11 @@ def test_what_spark_itself_reports_is_understood(spark: SparkSession, tmp_path: 
     )
     query.awaitTermination()
     progress = None
-    for spoken in query.recentProgress:
-        progress = parse_progress(json.loads(spoken.json), {"a": "r1"}, progress)
-        assert parse_progress(spoken, {"a": "r1"}).answers == progress.answers
+    for spark_report in query.recentProgress:
+        progress = parse_progress(json.loads(spark_report.json), {"a": "r1"}, progress)
+        assert parse_progress(spark_report, {"a": "r1"}).answers == progress.answers
     assert progress is not None
-    assert (progress.total_rows, progress.total_answers, progress.answers) == (50, 50, 20)
+    assert (progress.totals.rows, progress.totals.answers, progress.answers) == (50, 50, 20)
     assert progress.inputs[0].max_ts_us == 1_735_689_600_000_000 + 98 * 1000
     assert progress.batch_ms > 0
 
@@ -127,7 +141,7 @@ def test_no_two_metrics_have_one_name_whatever_the_aliases() -> None:
     inputs = ", ".join(f"s{n} [RANGE 1 SECOND] AS {alias}" for n, alias in enumerate(aliases))
     equal = " AND ".join(f"a.k = {alias}.k" for alias in aliases[1:])
     query = bind_query(f"SELECT a.k FROM {inputs} WHERE {equal}", streams)
-    names = metric_names(lay_out(query), tuple(stream.name for stream in streams))
+    names = join_metrics(lay_out(query), tuple(stream.name for stream in streams)).names
     assert len(set(names)) == len(names)
 
 
@@ -137,21 +151,21 @@ def test_malformed_messages_are_counted_by_stream_whoever_reads_it() -> None:
     streams = {"a": "r1", "b": "r1", "c": "r2"}
     first = parse_progress(bad, streams)
     assert [item.malformed for item in first.inputs] == [4, 4, 0]
-    assert (first.malformed, first.total_malformed) == (4, 4)
+    assert (first.malformed, first.totals.malformed) == (4, 4)
     second = parse_progress(report(4, input_a=1), streams, first)
-    assert (second.malformed, second.total_malformed) == (0, 4)
+    assert (second.malformed, second.totals.malformed) == (0, 4)
 
 
-def test_shed_tuples_and_completeness_are_told_and_summed_up() -> None:
+def test_shed_tuples_and_completeness_are_reported_and_summed_up() -> None:
     first = parse_progress(report(1, input_a=10, shed_a=4, kept_a=6, combinations=30, missed_milli=10_000))
-    assert (first.shed, first.total_shed, first.inputs[0].kept) == (4, 4, 6)
-    assert first.completeness == first.total_completeness == 0.75
+    assert (first.shed, first.totals.shed, first.inputs[0].kept) == (4, 4, 6)
+    assert first.completeness == first.totals.completeness == 0.75
     second = parse_progress(report(2, input_a=10, shed_a=1, combinations=60, missed_milli=0), None, first)
-    assert (second.completeness, second.total_shed) == (1.0, 5)
-    assert second.total_completeness == 0.9
+    assert (second.completeness, second.totals.shed) == (1.0, 5)
+    assert second.totals.completeness == 0.9
     quiet = parse_progress(report(3, input_a=1, combinations=0, missed_milli=0), None, first)
     assert quiet.completeness == 0.75
-    assert parse_progress(FIRST, STREAMS).total_completeness == 1
+    assert parse_progress(FIRST, STREAMS).totals.completeness == 1
 
 
 def test_the_rate_by_event_time_needs_two_batches_and_not_the_clock() -> None:

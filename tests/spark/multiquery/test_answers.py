@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
-from watersmeet.spark.exchange.wire import encode
+from watersmeet.spark.exchange.packed_chunk import encode
 from watersmeet.spark.multiquery.answers import UnpackReady
 from watersmeet.spark.multiquery.ship import SharedShip
 

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-import pytest
-from hypothesis import given, settings
 from pyspark.sql import SparkSession
 
-from tests.kernel.multiquery.feeding import expected_rows
-from tests.multiquery.cases import SharedCase, dataflow_cases
-from tests.spark.compile.differential import read_batches
 from tests.spark.pipelines import Case, arrive, random_batches, write_case
-from tests.strategies import to_arrow
 from watersmeet import Session, oracle
 from watersmeet.oracle.oracle import MicroBatch
 from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
 from watersmeet.query import (
     NEVER,
-    ColumnRef,
-    Connector,
-    Expr,
-    Output,
-    Pipeline,
     Query,
-    Sink,
-    column_expr,
 )
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.streams import read_stream
 from watersmeet.sql import bind_query, parse_pipeline
 
 SINKS = """
@@ -131,60 +116,6 @@ def run_to_end(job: SharedJob) -> None:
     job.poll()
 
 
-def test_random_sets_of_queries_get_the_oracles_answers(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, examples: Callable[[int], settings]
-) -> None:
-    @examples(1)
-    @given(dataflow_cases(max_queries=6))
-    def every_bag_is_the_oracles(case: SharedCase) -> None:
-        folder = tmp_path_factory.mktemp("ring")
-        registered = [replace(each, query=_answering_with_v(each.query)) for each in case.queries]
-        found = _run_random(spark, folder, case, registered)
-        for each in registered:
-            rows = expected_rows(each.query, case.batches, each.since, each.until)
-            assert oracle.bag(found[each.name]) == oracle.bag(rows), each.query.pretty()
-
-    every_bag_is_the_oracles()
-
-
-def _answering_with_v(query: Query) -> Query:
-    """The query with a SELECT list that JSON does not change, half of it Spark's to evaluate."""
-    outputs = [
-        Output(f"v_{item.alias}", column_expr(item.alias, "v", "bigint"))
-        if n % 2
-        else Output(f"v_{item.alias}", Expr(f"{item.alias}.v + 1", (ColumnRef(item.alias, "v"),), "bigint"))
-        for n, item in enumerate(query.inputs, start=len(query.inputs) % 2)
-    ]
-    return replace(query, select=tuple(outputs), sink="mixed")
-
-
-def _run_random(
-    spark: SparkSession, folder: Path, case: SharedCase, registered: Sequence[Registered]
-) -> dict[str, list[tuple[Any, ...]]]:
-    connector = Connector("parquet", (("path", "mixed"), ("answers", "json")))
-    pipeline = Pipeline(case.streams, (Sink("mixed", connector),))
-    sources = {}
-    for stream in case.streams:
-        (folder / stream.name).mkdir()
-        for number, batch in enumerate(case.batches):
-            path = folder / stream.name / f"{number:04}.parquet"
-            pq.write_table(to_arrow(stream, batch.get(stream.name, ())), path)
-            os.utime(path, (1_000_000 + number, 1_000_000 + number))
-        sources[stream.name] = read_batches(spark, folder, stream)
-    dataflow = plan_dataflow(registered, case.streams, 4)
-    job = SharedJob(
-        spark, dataflow, {r.number: r.query for r in registered}, pipeline, sources, {},
-        folder=str(folder / "checkpoint"), base=folder, dataflow_id="cd34", partitions=3,
-        options=RunOptions(available_now=True),
-    )  # fmt: skip
-    run_to_end(job)
-    found: dict[str, list[tuple[Any, ...]]] = {each.name: [] for each in registered}
-    if (folder / "mixed").exists():
-        for row in spark.read.parquet(str(folder / "mixed")).collect():
-            found[row["query"]].append(tuple(json.loads(row["answer"]).values()))
-    return found
-
-
 def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -> None:
     case = write_case(tmp_path, QUERIES["same"], random_batches(5, count=6), arrived=2)
     first = {"same": (QUERIES["same"], 0, NEVER), "chain": (QUERIES["chain"], 0, NEVER)}
@@ -196,7 +127,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     job = dataflow_job(spark, case, second, job.dataflow)
     run_to_end(job)
     assert job.progress is not None
-    assert job.progress.total_rows == 240
+    assert job.progress.totals.rows == 240
     arrive(case, [4, 5])
     run_to_end(dataflow_job(spark, case, second, job.dataflow))
 

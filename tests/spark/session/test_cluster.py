@@ -1,4 +1,4 @@
-"""The same pipeline on a standalone cluster whose executors have never heard of Watersmeet."""
+"""The same pipeline on a standalone cluster whose executors do not have Watersmeet installed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster: its master, and where each worker keeps what its executors leave behind."""
+    """A running cluster: its master, and where its worker keeps what executors leave behind."""
 
     master: str
-    workers: tuple[Path, ...]
+    worker: Path
 
 
 def _free_port() -> int:
@@ -41,9 +41,9 @@ def _free_port() -> int:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A master and two workers of one core each, on loopback."""
+    """A master and a worker with room for two executors of one core each, on loopback."""
     environment = {
-        **os.environ,
+        **_without_our_path(),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -53,10 +53,11 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
     here = ["--host", "127.0.0.1", "--webui-port", "0"]
-    commands = {"master": ["master.Master", *here, "--port", str(port)]}
-    for number in (1, 2):
-        room = ["--cores", "1", "--memory", "800m", "--work-dir", str(tmp_path / f"worker{number}")]
-        commands[f"worker{number}"] = ["worker.Worker", *here, "--port", "0", *room, master]
+    room = ["--cores", "2", "--memory", "1600m", "--work-dir", str(tmp_path / "worker")]
+    commands = {
+        "master": ["master.Master", *here, "--port", str(port)],
+        "worker": ["worker.Worker", *here, "--port", "0", *room, master],
+    }
     started = []
     try:
         for name, (role, *arguments) in commands.items():
@@ -65,7 +66,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
                 started.append(
                     subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
                 )
-        yield Cluster(master, (tmp_path / "worker1", tmp_path / "worker2"))
+        yield Cluster(master, tmp_path / "worker")
     finally:
         for process in reversed(started):
             process.terminate()
@@ -92,8 +93,13 @@ def bare_python(tmp_path: Path) -> Path:
 
 
 def _imports(python: Path, folder: Path, names: str) -> bool:
-    done = subprocess.run([python, "-c", f"import {names}"], cwd=folder, capture_output=True, check=False)
-    return done.returncode == 0
+    command, path = [python, "-c", f"import {names}"], _without_our_path()
+    return subprocess.run(command, cwd=folder, env=path, capture_output=True, check=False).returncode == 0
+
+
+def _without_our_path() -> dict[str, str]:
+    """The environment of a machine where nobody has put Watersmeet on the path."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.mark.slow
@@ -105,6 +111,7 @@ def test_a_cluster_without_the_package_gives_the_same_answers(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "600m",
+        "spark.executor.cores": "1",
         "spark.cores.max": "2",
         "spark.executorEnv.HOME": "/proc/nowhere",  # as in a container: nothing can be kept there
     }
@@ -121,9 +128,11 @@ def test_a_cluster_without_the_package_gives_the_same_answers(
     )
     assert run.returncode == 0, run.stderr
     case.check(spark)
-    for worker in cluster.workers:
-        assert list(worker.glob("app-*/*/watersmeet.zip")), f"{worker.name} has not run any of it"
-        assert list(worker.glob("app-*/*/numba/**/*.nbi")), f"{worker.name} compiles anew in every process"
+    executors = list(cluster.worker.glob("app-*/[0-9]*"))
+    assert len(executors) == 2
+    for executor in executors:
+        assert (executor / "watersmeet.zip").exists(), f"executor {executor.name} has not run any of it"
+        assert list(executor.glob("numba/**/*.nbi")), f"executor {executor.name} compiles in every process"
 
 
 def test_the_package_ships_whole_and_alone() -> None:
@@ -132,7 +141,7 @@ def test_the_package_ships_whole_and_alone() -> None:
     assert {
         "watersmeet/__init__.py",
         "watersmeet/kernel/join/multiway.py",
-        "watersmeet/spark/stages/stage.py",
+        "watersmeet/spark/stages/join_stage.py",
     } <= {*names}
     assert all(name.startswith("watersmeet/") and "__pycache__" not in name for name in names)
     assert zip_package() == zip_package()

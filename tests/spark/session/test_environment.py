@@ -60,7 +60,7 @@ def test_without_java_the_message_says_how_to_install_it(
     [
         ('java version "1.8.0_392"', 0, "is Java 8; JAVA_HOME is"),
         ('openjdk version "11.0.2"', 0, "is Java 11; JAVA_HOME is"),
-        ("Unable to locate a Java Runtime", 1, "does not tell its version; JAVA_HOME is"),
+        ("Unable to locate a Java Runtime", 1, "does not print its version; JAVA_HOME is"),
     ],
 )
 def test_a_java_that_will_not_do_is_named(
@@ -106,7 +106,7 @@ def test_a_cluster_has_a_partition_a_core_and_a_machine_half_as_many(
         ("spark://host:7077", "spark://host:7077"),
     ],
 )
-def test_a_local_master_retries_unless_told_otherwise(master: str, started: str) -> None:
+def test_a_local_master_retries_unless_it_says_otherwise(master: str, started: str) -> None:
     assert environment.with_retries(master) == started
 
 
@@ -126,7 +126,9 @@ def test_a_second_session_is_refused_rather_than_silently_shared(spark: SparkSes
         new_session("local[1]")
 
 
-def test_a_session_that_will_not_do_hears_everything_at_once_and_is_not_changed(spark: SparkSession) -> None:
+def test_a_session_that_will_not_do_is_refused_with_every_problem_and_not_changed(
+    spark: SparkSession,
+) -> None:
     other = spark.newSession()
     other.conf.set(environment.PROVIDER, HDFS_PROVIDER)
     other.conf.set("spark.sql.shuffle.partitions", "5000")

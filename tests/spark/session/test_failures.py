@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -11,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.spark.session.failures import explain_failure, first_line
-from watersmeet.spark.sources.generator import FORMAT
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
 
@@ -98,6 +100,14 @@ def _state_gone(checkpoint: Path) -> None:
         file.unlink()
 
 
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a query that has run, to be copied and damaged."""
+    folder = tmp_path_factory.mktemp("whole")
+    _run(spark, folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -108,12 +118,12 @@ def _state_gone(checkpoint: Path) -> None:
     ],
 )
 def test_a_damaged_checkpoint_is_recognised(
-    spark: SparkSession, tmp_path: Path, damage: Damage, message: str
+    spark: SparkSession, tmp_path: Path, whole: Path, damage: Damage, message: str
 ) -> None:
-    _run(spark, tmp_path, "10")
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     damage(tmp_path / "checkpoint")
     with pytest.raises((PySparkException, Py4JJavaError)) as failure:
-        _run(spark, tmp_path, "20")
+        _run(spark, tmp_path)
     error = explain_failure(failure.value)
     assert isinstance(error, DataError), str(failure.value)
     assert re.match(message, str(error))
@@ -127,7 +137,7 @@ def test_an_error_of_ours_in_a_worker_comes_back_as_it_was_raised(
 
         raise ConfigurationError("this worker has no room")
 
-    frame = _source(spark, "10").mapInArrow(fail, "x int")  # type: ignore[arg-type]
+    frame = _source(spark, tmp_path).mapInArrow(fail, "x int")  # type: ignore[arg-type]
     with pytest.raises(PySparkException) as failure:
         _write(frame, tmp_path)
     error = explain_failure(failure.value)
@@ -135,13 +145,17 @@ def test_an_error_of_ours_in_a_worker_comes_back_as_it_was_raised(
     assert str(error) == "this worker has no room"
 
 
-def _source(spark: SparkSession, rows: str) -> DataFrame:
-    return spark.readStream.format(FORMAT).option("rows", rows).load()
+def _source(spark: SparkSession, folder: Path) -> DataFrame:
+    """A stream of files, with one more than before."""
+    (folder / "source").mkdir(exist_ok=True)
+    number = len(list((folder / "source").iterdir()))
+    pq.write_table(pa.table({"src": [f"{number}-{row}" for row in range(10)]}), folder / f"source/{number}")
+    return spark.readStream.schema("src string").parquet(str(folder / "source"))
 
 
-def _run(spark: SparkSession, folder: Path, rows: str) -> None:
+def _run(spark: SparkSession, folder: Path) -> None:
     """A query with state, so that there is a state store to damage."""
-    _write(_source(spark, rows).dropDuplicates(["src"]), folder)
+    _write(_source(spark, folder).dropDuplicates(["src"]), folder)
 
 
 def _write(frame: DataFrame, folder: Path) -> None:

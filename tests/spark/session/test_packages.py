@@ -71,7 +71,7 @@ def test_a_package_that_cannot_be_downloaded_is_named_with_the_manual_way() -> N
     )
 
 
-def test_a_session_without_the_connector_is_told_which_to_start_with() -> None:
+def test_a_session_without_the_connector_learns_which_to_start_with() -> None:
     refusal = connectors._refusal("stream s1", KAFKA, ValueError("[DATA_SOURCE_NOT_FOUND] ..."))
     assert isinstance(refusal, ConfigurationError)
     assert str(refusal) == (

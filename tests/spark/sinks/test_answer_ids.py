@@ -46,6 +46,6 @@ def test_the_same_bag_gets_the_same_ids_in_any_order(examples: Callable[[int], s
     check()
 
 
-def test_an_id_is_plain_text_that_names_its_place() -> None:
+def test_an_id_is_plain_text_that_names_its_origin() -> None:
     ids = name_answers("9f3c01ab-7-1", np.array([5, -1], np.int64), np.array([0, 2], np.int64))
     assert ids.to_pylist() == ["9f3c01ab-7-1-5-0", "9f3c01ab-7-1-18446744073709551615-2"]

@@ -17,7 +17,7 @@ from watersmeet.query import Connector, Sink
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.generator import FORMAT
 
 pytestmark = pytest.mark.connectors
@@ -85,7 +85,7 @@ def test_a_table_that_is_there_may_have_more_and_must_know_answer_ids(
     )
 
 
-def test_a_database_that_cannot_be_reached_is_told_at_the_start(
+def test_a_database_that_cannot_be_reached_is_reported_at_the_start(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
     made = spark.readStream.format(FORMAT).options(rows="10").load()
@@ -93,7 +93,7 @@ def test_a_database_that_cannot_be_reached_is_told_at_the_start(
         DataError, match=r"sink out \(table t\): PostgreSQL says: FATAL: role \"nobody\" does not"
     ):
         write(made, sink(server, "t", user="nobody"), tmp_path)
-    with pytest.raises(ConfigurationError, match="its url is none of PostgreSQL: write 'jdbc:postgresql:"):
+    with pytest.raises(ConfigurationError, match="its url is not one of PostgreSQL: write 'jdbc:postgresql:"):
         write(made, sink(server, "t", url="jdbc:mysql://h/d"), tmp_path)
     named = made.withColumnRenamed("dest", "answer_id")
     with pytest.raises(ConfigurationError, match="gives every answer an answer_id: call the query's column"):

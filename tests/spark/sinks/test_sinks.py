@@ -2,92 +2,105 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink
-from watersmeet.spark.sinks.answers import spark_interval, write_stream
 from watersmeet.spark.sinks.memory import memory_table
-from watersmeet.spark.sources.generator import FORMAT
+from watersmeet.spark.sinks.write_stream import spark_interval, write_stream
 
 
-def source(spark: SparkSession, **options: str) -> DataFrame:
-    return spark.readStream.format(FORMAT).options(**{"rows": "100", **options}).load()
+class Source:
+    """A stream of files of a hundred rows each."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.files = spark, folder, 0
+        folder.mkdir()
+        self.add()
+
+    def add(self) -> None:
+        rows = {"dest": ["x"] * 100, "size": list(range(100))}
+        pq.write_table(pa.table(rows), self.folder / f"{self.files}.parquet")
+        self.files += 1
+
+    def frame(self) -> DataFrame:
+        reader = self.spark.readStream.schema("dest string, size bigint").option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder))
+
+
+@pytest.fixture
+def source(spark: SparkSession, tmp_path: Path) -> Source:
+    return Source(spark, tmp_path / "source")
 
 
 def sink(format: str, **options: str) -> Sink:
     return Sink("out", Connector(format, tuple(options.items())))
 
 
-def test_a_relative_path_is_relative_to_the_pipeline_file(spark: SparkSession, tmp_path: Path) -> None:
-    query = write_stream(
-        source(spark),
-        sink("parquet", path="out/common", compression="gzip"),
-        name="common",
-        checkpoint=tmp_path / "checkpoint",
-        available_now=True,
-        base=tmp_path,
-    )
-    query.awaitTermination()
-    assert query.name == "common"
-    assert spark.read.parquet(str(tmp_path / "out" / "common")).count() == 100
-    assert list((tmp_path / "out" / "common").glob("*.gz.parquet"))
-
-
-def test_a_second_run_goes_on_from_the_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    for rows in ("100", "130"):
-        write_stream(
-            source(spark, rows=rows),
-            sink("json", path="out"),
-            name="again",
+def test_files_go_where_the_pipeline_file_says_and_a_second_run_adds_to_them(
+    spark: SparkSession, tmp_path: Path, source: Source
+) -> None:
+    """A relative path is relative to the pipeline file."""
+    target = sink("parquet", path="out/common", compression="gzip")
+    for _ in range(2):
+        query = write_stream(
+            source.frame(),
+            target,
+            name="common",
             checkpoint=tmp_path / "checkpoint",
             available_now=True,
             base=tmp_path,
-        ).awaitTermination()
-    assert spark.read.json(str(tmp_path / "out")).count() == 130
+        )
+        query.awaitTermination()
+        assert query.name == "common"
+        assert spark.read.parquet(str(tmp_path / "out" / "common")).count() == 100 * source.files
+        source.add()
+    assert list((tmp_path / "out" / "common").glob("*.gz.parquet"))
 
 
-def test_without_a_sink_answers_go_to_the_console(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_a_sink_answers_go_to_the_console(tmp_path: Path, source: Source) -> None:
     query = write_stream(
-        source(spark), None, name="shown", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
+        source.frame(), None, name="shown", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
     )
     query.awaitTermination()
     assert query.lastProgress is not None
     assert "ConsoleTable" in query.lastProgress["sink"]["description"]
 
 
-def test_a_trigger_starts_batches_at_its_interval_until_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    query = write_stream(
-        source(spark, rate="100000"),
-        sink("memory"),
-        name="ticking",
-        checkpoint=tmp_path / "c",
+def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_several_runs(
+    spark: SparkSession, tmp_path: Path, source: Source
+) -> None:
+    target = Sink("remembered", Connector("memory"))
+    ticking = write_stream(
+        source.frame(),
+        target,
+        name="1-remembered",
+        checkpoint=tmp_path / "checkpoint",
         trigger_us=100_000,
         base=tmp_path,
     )
     try:
-        query.processAllAvailable()
+        ticking.processAllAvailable()
     finally:
-        query.stop()
-    assert query.exception() is None
-    assert spark.table("out").count() > 0
-
-
-def test_memory_goes_on_over_several_runs_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
-    for rows in ("70", "100"):
-        write_stream(
-            source(spark, rows=rows, rows_per_batch="30"),
-            Sink("remembered", Connector("memory")),
-            name="1-remembered",
-            checkpoint=tmp_path / "checkpoint",
-            available_now=True,
-            base=tmp_path,
-        ).awaitTermination()
-        assert spark.table("remembered").count() == int(rows)
-    again = memory_table(spark, "remembered", str(tmp_path / "checkpoint"))
-    again(spark.table("remembered").limit(30), 0)  # a batch that is done again takes its own place
+        ticking.stop()
+    assert ticking.exception() is None
     assert spark.table("remembered").count() == 100
+    source.add()
+    write_stream(
+        source.frame(),
+        target,
+        name="1-remembered",
+        checkpoint=tmp_path / "checkpoint",
+        available_now=True,
+        base=tmp_path,
+    ).awaitTermination()
+    assert spark.table("remembered").count() == 200
+    again = memory_table(spark, "remembered", str(tmp_path / "checkpoint"))
+    again(spark.table("remembered").limit(100), 0)  # a batch that is done again replaces itself
+    assert spark.table("remembered").count() == 200
 
 
 @pytest.mark.parametrize(
@@ -112,7 +125,7 @@ def test_memory_goes_on_over_several_runs_of_a_query(spark: SparkSession, tmp_pa
         ),
         (
             sink("kafka", bootstrap="h", topic="t", key="no"),
-            "sink out: key = 'no' is no column of its answers; they have dest, src, size, ts",
+            "sink out: key = 'no' is no column of its answers; they have dest, size",
         ),
         (
             sink("kafka", bootstrap="h", value="raw"),
@@ -122,14 +135,14 @@ def test_memory_goes_on_over_several_runs_of_a_query(spark: SparkSession, tmp_pa
     ],
 )
 def test_a_sink_that_cannot_be_written_is_refused_by_name(
-    spark: SparkSession, tmp_path: Path, target: Sink, message: str
+    tmp_path: Path, source: Source, target: Sink, message: str
 ) -> None:
     with pytest.raises(ConfigurationError) as refusal:
-        write_stream(source(spark), target, name="refused", checkpoint=tmp_path / "c", base=tmp_path)
+        write_stream(source.frame(), target, name="refused", checkpoint=tmp_path / "c", base=tmp_path)
     assert str(refusal.value) == message
 
 
 def test_an_interval_is_whole_milliseconds() -> None:
     assert spark_interval(1_500_000) == "1500 milliseconds"
-    with pytest.raises(ConfigurationError, match="a trigger of 1500 us cannot be: write whole milliseconds"):
+    with pytest.raises(ConfigurationError, match="1500 us is not possible: write whole milliseconds"):
         spark_interval(1_500)

@@ -18,34 +18,34 @@ from tests.spark.pipelines import LATENESS_S, QUERIES, SECOND_US, Case, arrive, 
 from tests.spark.run_pipeline import Request
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
-from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.session import Session, follow
-from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_run import PipelineRun
 
 ONCE = RunOptions(available_now=True)
 
 
-def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> list[Job]:
+def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> PipelineRun:
     return Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
 
 
-def _total(jobs: list[Job], count: Callable[[Job], int]) -> int:
-    return sum(count(job) for job in jobs)
+def _late(run: PipelineRun) -> int:
+    return sum(progress.totals.late for progress in run.progress.values())
 
 
 def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=40, count=3), arrived=1)
-    jobs = Session(spark).start(case.file, checkpoint=case.checkpoint)
-    follow(jobs, until=lambda: jobs[0].progress is not None)
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=40, count=2), arrived=1)
+    run = Session(spark).start(case.file, checkpoint=case.checkpoint)
+    run.follow(until=lambda: bool(run.progress))
     bad = tmp_path / "s1" / "0001.parquet"
     null_times = pa.nulls(2, pa.timestamp("us"))
     pq.write_table(pa.table({"k": ["not", "numbers"], "v": [1, 2], "ts": null_times}), tmp_path / "draft")
     os.utime(tmp_path / "draft", (1_000_001, 1_000_001))  # Spark passes over files much older than the newest
     (tmp_path / "draft").rename(bad)
     with pytest.raises(DataError) as failure:
-        follow(jobs)
+        run.follow()
     assert str(failure.value) == (
         f"{bad} does not match its declared schema: column k is declared bigint and the file holds "
         "string. Put one that does in its place, or take it away, then start again with the same "
@@ -53,7 +53,7 @@ def test_a_file_of_another_schema_stops_the_query_until_it_is_replaced(
     )
     with pytest.raises(DataError, match=r"0001\.parquet does not match its declared schema: column k"):
         _run(spark, case)
-    arrive(case, [1, 2])
+    arrive(case, [1])
     _run(spark, case, RunOptions(available_now=True, flush=True))
     case.check(spark)
 
@@ -119,59 +119,30 @@ def test_sparks_part_of_a_damaged_checkpoint_is_named_too(spark: SparkSession, t
         _run(spark, case)
 
 
-def test_a_source_that_goes_back_in_time_has_its_late_tuples_counted(
+def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = random_batches(seed=44, count=4, keys=6)
-    batches[3] = {**batches[3], "s2": [*batches[0]["s2"], *batches[3]["s2"]]}
-    case = write_case(tmp_path, QUERIES["plain"], batches)
+    batches = random_batches(seed=44, count=3, keys=6)
+    batches[2] = {**batches[2], "s2": [*batches[0]["s2"], *batches[2]["s2"]]}  # it goes back in time
+    case = write_case(tmp_path, QUERIES["plain"], batches, arrived=1)
     expected = oracle.run(case.query, batches, flush=True)
     assert expected.late["s2"] >= len(batches[0]["s2"])
-    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
-    case.check(spark)
-    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == sum(
-        expected.late.values()
-    )
-
-
-def test_tuples_without_event_time_are_counted_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=45, count=2), arrived=1)
     null_times = pa.table(
         {"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.array([None] * 3, pa.timestamp("us", "UTC"))}
     )
     pq.write_table(null_times, tmp_path / "s1" / "0000a.parquet")
     os.utime(tmp_path / "s1" / "0000a.parquet", (1_000_000, 1_000_000))
-    arrive(case, [1])
-    told: list[int] = []
-    Session(spark).run(
+    arrive(case, [1, 2])
+    reported: list[int] = []
+    run = Session(spark).run(
         case.file,
         checkpoint=case.checkpoint,
         options=RunOptions(available_now=True, flush=True),
-        on_progress=lambda job, progress: told.extend(item.null_times for item in progress.inputs),
+        on_progress=lambda job, progress: reported.extend(item.null_times for item in progress.inputs),
     )
-    assert sum(told) == 3
+    assert sum(reported) == 3
+    assert _late(run) == sum(expected.late.values())
     case.check(spark)
-
-
-def test_a_stream_that_stays_empty_holds_up_nobody_else_and_its_cost_is_seen(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    pair = "SELECT a.v AS va, b.v AS vb FROM s1 [RANGE 3 S] AS a, s2 [RANGE 3 S] AS b WHERE a.k = b.k"
-    batches = random_batches(seed=46, count=3, streams=("s1", "s2"))
-    case = write_case(tmp_path, [pair, QUERIES["plain"]], batches)
-    grown: list[int] = []
-    jobs = Session(spark).run(
-        case.file,
-        checkpoint=case.checkpoint,
-        options=ONCE,
-        on_progress=lambda job, progress: grown.append(progress.state_rows) if job.name == "2-out2" else None,
-    )
-    pairs = oracle.run(case.query, batches)
-    assert oracle.bag(case.found(spark)) == oracle.bag(pairs.rows)
-    assert grown == [80, 160, 240], "without a watermark nothing may be forgotten"
-    waiting = jobs[1].progress
-    assert waiting is not None
-    assert waiting.watermark_us is None
 
 
 def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path: Path) -> None:
@@ -182,27 +153,10 @@ def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path
     case = write_case(tmp_path, QUERIES["rows"], batches, stream_options=options)
     _run(spark, case)
     accepted, _ = oracle.accept(case.query, batches)
-    heard = min(max(tuple_.ts for tuple_ in accepted[name]) for name in ("s1", "s2"))
-    expected = oracle.emitted(case.query, accepted, heard - LATENESS_S * SECOND_US)
+    newest = min(max(tuple_.ts for tuple_ in accepted[name]) for name in ("s1", "s2"))
+    expected = oracle.emitted(case.query, accepted, newest - LATENESS_S * SECOND_US)
     assert len(expected) > len(oracle.run(case.query, batches).rows)
     assert oracle.bag(case.found(spark)) == oracle.bag(expected)
-
-
-def test_what_an_idle_stream_sends_in_the_end_is_late_or_joins_whole(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    batches = random_batches(seed=48, count=4, keys=6)
-    late: MicroBatch = {"s1": batches[3]["s1"], "s2": batches[3]["s2"], "s3": batches[0]["s3"]}
-    batches = [*({name: batch[name] for name in ("s1", "s2")} for batch in batches[:3]), late]
-    newest: MicroBatch = {"s3": [Tuple(19 * SECOND_US, {"k": key, "v": 9}) for key in range(6)]}
-    batches.append(newest)
-    options = ", 'idle_after' = '1 millisecond'"
-    case = write_case(tmp_path, QUERIES["plain"], batches, stream_options=options)
-    jobs = _run(spark, case, RunOptions(available_now=True, flush=True))
-    accepted = {name: [t for batch in batches for t in batch.get(name, ())] for name in ("s1", "s2", "s3")}
-    accepted["s3"] = list(newest["s3"])
-    assert oracle.bag(case.found(spark)) == oracle.bag(oracle.emitted(case.query, accepted))
-    assert _total(jobs, lambda job: job.progress.total_late if job.progress else 0) == len(late["s3"])
 
 
 FULL_DISK = """
@@ -258,5 +212,5 @@ def test_a_full_disk_is_said_and_nothing_is_lost_once_there_is_room(
 
 
 def test_settings_beside_a_session_of_ones_own_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(ConfigurationError, match="set them on yours"):
+    with pytest.raises(ConfigurationError, match="set them on your own"):
         Session(spark, conf={"spark.sql.shuffle.partitions": "2"})

@@ -143,7 +143,7 @@ def test_a_stream_with_an_end_stops_there() -> None:
     assert reader.latest_row(70, ReadAllAvailable(), 2.0) == 70
 
 
-def test_available_now_takes_all_rows_whatever_the_clock_in_batches_as_told() -> None:
+def test_available_now_takes_all_rows_whatever_the_clock_in_batches_as_asked() -> None:
     reader = _reader(rate="1", rows="70", rows_per_batch="30")
     reader.prepareForTriggerAvailableNow()
     assert reader.getDefaultReadLimit() == ReadMaxRows(30)

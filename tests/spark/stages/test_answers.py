@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from watersmeet.session import Session
-from watersmeet.spark.exchange.wire import CHUNK, decode
+from watersmeet.spark.exchange.packed_chunk import decode
+from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows
@@ -44,8 +44,9 @@ NESTED: dict[str, tuple[pa.DataType, Any]] = {
 }
 
 
-def _pipeline(folder: Path, types: dict[str, tuple[pa.DataType, Any]]) -> Path:
-    """Two streams of one row with values and one with NULLs, joined on k."""
+def _pipeline(folder: Path) -> Path:
+    """Two streams of one row with values and one with NULLs, joined on k: plain columns, and all of them."""
+    types = PLAIN | NESTED
     columns = {
         "k": pa.array([1, 2], pa.int64()),
         "ts": pa.array([dt.datetime(2024, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC")),
@@ -57,29 +58,29 @@ def _pipeline(folder: Path, types: dict[str, tuple[pa.DataType, Any]]) -> Path:
         pq.write_table(pa.table(columns), folder / stream / "one.parquet")
         options = f"format = 'parquet', path = '{folder / stream}', event_time = 'ts'"
         lines.append(f"CREATE STREAM {stream} ({declared}) WITH ({options});")
-    selected = ", ".join(f"{alias}.c{n} AS {alias}{n}" for alias in "ab" for n in range(len(types)))
-    lines.append(f"CREATE SINK found WITH (format = 'parquet', path = '{folder / 'found'}');")
     froms = "s [RANGE 1 SECOND] AS a, t [RANGE 1 SECOND] AS b"
-    lines.append(f"INSERT INTO found SELECT a.k AS k, {selected}, answer_time FROM {froms} WHERE a.k = b.k;")
+    for sink, count in (("rows", len(PLAIN)), ("blobs", len(types))):
+        selected = ", ".join(f"{alias}.c{n} AS {alias}{n}" for alias in "ab" for n in range(count))
+        lines.append(f"CREATE SINK {sink} WITH (format = 'parquet', path = '{folder / sink}');")
+        lines.append(
+            f"INSERT INTO {sink} SELECT a.k AS k, {selected}, answer_time FROM {froms} WHERE a.k = b.k;"
+        )
     file = folder / "pipeline.sql"
     file.write_text("\n".join(lines))
     return file
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("types", [PLAIN, PLAIN | NESTED], ids=["rows", "blobs"])
-def test_values_of_every_type_come_out_as_they_went_in(
-    types: dict[str, tuple[pa.DataType, Any]], spark: SparkSession, tmp_path: Path
-) -> None:
-    Session(spark).run(_pipeline(tmp_path, types), options=RunOptions(available_now=True))
-    table = pq.read_table(tmp_path / "found").sort_by("k")
-    expected = [_zoneless(value) for _, value in types.values()]
-    for alias in "ab":
-        found = [table.column(f"{alias}{n}").to_pylist() for n in range(len(types))]
-        assert [_zoneless(values[0]) for values in found] == expected
-        assert [values[1] for values in found] == [None] * len(types)
-    instants = [_zoneless(instant) for instant in table.column("answer_time").to_pylist()]
-    assert instants == [dt.datetime(2024, 1, 1)] * 2
+def test_values_of_every_type_come_out_as_they_went_in(spark: SparkSession, tmp_path: Path) -> None:
+    Session(spark).run(_pipeline(tmp_path), options=RunOptions(available_now=True))
+    for sink, types in (("rows", PLAIN), ("blobs", PLAIN | NESTED)):
+        table = pq.read_table(tmp_path / sink).sort_by("k")
+        expected = [_zoneless(value) for _, value in types.values()]
+        for alias in "ab":
+            found = [table.column(f"{alias}{n}").to_pylist() for n in range(len(types))]
+            assert [_zoneless(values[0]) for values in found] == expected
+            assert [values[1] for values in found] == [None] * len(types)
+        instants = [_zoneless(instant) for instant in table.column("answer_time").to_pylist()]
+        assert instants == [dt.datetime(2024, 1, 1)] * 2
 
 
 def _zoneless(value: Any) -> Any:

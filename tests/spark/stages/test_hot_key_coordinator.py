@@ -1,4 +1,4 @@
-"""The conductor without Spark: what it counts, decides and keeps, and that answers stay exact."""
+"""The coordinator without Spark: what it counts, decides and keeps, and that answers stay exact."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.kernel.feeding import chunk, observed_max, output_rows
 from watersmeet.errors import DataError
 from watersmeet.kernel import (
     NO_HOT_VALUES,
+    BatchInput,
     Grid,
     HotTable,
     HotValue,
@@ -30,8 +31,8 @@ from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Column, Query, Stream
 from watersmeet.spark.exchange.hot_keys import HotKeys, check_tables, encode_summaries, table_of
+from watersmeet.spark.exchange.messages import Progress
 from watersmeet.spark.exchange.routing_files import KEPT, RoutingFiles
-from watersmeet.spark.exchange.wire import WireRow
 from watersmeet.spark.stages.hot_key_coordinator import HotKeyCoordinator, State
 from watersmeet.sql import bind_query
 
@@ -48,7 +49,7 @@ HOT = int(hash_column(pa.array([0]))[0])  # of the key 0
 
 @dataclass
 class Engine:
-    """Pack, buckets and conductor as Spark runs them, all state through JSON after every batch."""
+    """Pack, buckets and coordinator as Spark runs them, all state through JSON after every batch."""
 
     query: Query
     grid: Grid = field(default_factory=lambda: Grid((4,)))
@@ -61,7 +62,7 @@ class Engine:
         self.buckets = [JoinBucket(self.plan) for _ in range(self.grid.buckets)]
         streams = tuple(item.stream.name for item in self.query.inputs)
         self.hot = HotKeys("", "", (0,), self.is_on, min_rows=60)
-        self.conductor = HotKeyCoordinator(self.plan.layout, streams, self.grid, self.hot)
+        self.coordinator = HotKeyCoordinator(self.plan.layout, streams, self.grid, self.hot)
 
     @property
     def table(self) -> HotTable:
@@ -70,7 +71,7 @@ class Engine:
     def step(self, batch: MicroBatch | None) -> list[pa.Table]:
         marks = Punctuation(observed_max(self.query, batch or {}), is_end=batch is None)
         new: list[dict[str, pa.RecordBatch]] = [{} for _ in self.buckets]
-        rows = []
+        reported = []
         for number, item in enumerate(self.query.inputs):
             layout, tuples = (
                 self.plan.layout.inputs[number],
@@ -82,8 +83,9 @@ class Engine:
                     for bucket in part.buckets:
                         new[bucket][item.alias] = part.tuples
                 min_ts = min(t.ts for t in (batch or {})[item.stream.name])
-                rows.append(WireRow(0, number, summary=encode_summaries(self.hot, self.grid, hashes, min_ts)))
-        answers = [list(b.step(own, marks)) for b, own in zip(self.buckets, new, strict=True)]
+                summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
+                reported.append(Progress(bucket=0, input=number, summary=summary))
+        answers = [list(b.step(BatchInput(own, marks))) for b, own in zip(self.buckets, new, strict=True)]
         self.work.append(
             np.array(
                 [
@@ -92,8 +94,8 @@ class Engine:
                 ]
             )
         )
-        random.Random(len(self.work)).shuffle(rows)
-        after = self.conductor.step(self.state, rows, self.buckets[0].watermark)
+        random.Random(len(self.work)).shuffle(reported)
+        after = self.coordinator.step(self.state, reported, self.buckets[0].watermark)
         self.state = json.loads(json.dumps(after))
         return [table for out in answers for table in out]
 
@@ -162,7 +164,7 @@ def test_a_value_is_spread_on_its_frequent_stream_then_cools_then_on_the_other()
     assert oracle.bag(output_rows(THREE, answers)) == oracle.bag(oracle.run(THREE, given, flush=True).rows)
 
 
-def test_a_conductor_switched_off_lets_what_is_hot_cool() -> None:
+def test_a_coordinator_switched_off_lets_what_is_hot_cool() -> None:
     given = batches(random.Random(6), [single(0.7), single(0.05), single(0.05)], 5, 40)
     engine = Engine(THREE)
     for batch in given[:3]:
@@ -184,7 +186,7 @@ def test_old_tuples_fade_and_the_order_of_rows_does_not_matter() -> None:
 
 def test_an_empty_batch_decides_nothing() -> None:
     engine = Engine(THREE)
-    assert engine.conductor.step({}, [], Watermark(engine.plan.lateness)) == {}
+    assert engine.coordinator.step({}, [], Watermark(engine.plan.lateness)) == {}
 
 
 LINE = HotValue(0, HOT, "a", 10)
@@ -227,9 +229,8 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
 
 
 def test_tuples_sent_by_different_tables_are_refused() -> None:
-    mixed = [WireRow(0, 0, table=1), WireRow(0, 1, table=2)]
     with pytest.raises(DataError, match="different routing tables"):
-        check_tables(mixed, None, None)
+        check_tables({1, 2}, None, None)
     with pytest.raises(DataError, match="same checkpoint folder"):
-        check_tables([WireRow(0, 0)], HotTable((LINE,)), None)
-    check_tables([WireRow(0, 0, table=HotTable((LINE,)).digest)], HotTable((LINE,)), None)
+        check_tables({NO_HOT_VALUES.digest}, HotTable((LINE,)), None)
+    check_tables({HotTable((LINE,)).digest}, HotTable((LINE,)), None)

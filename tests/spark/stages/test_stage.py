@@ -15,18 +15,22 @@ from pyspark.sql import SparkSession
 from tests.kernel.feeding import chunk, observed_max, output_rows
 from tests.spark.pipelines import QUERIES, arrive, pipeline_text, random_batches, write_case
 from tests.spark.processes import kill, python_workers, session_jvm
-from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.errors import DataError
 from watersmeet.kernel import Grid, plan_bucket
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Row, Tuple
+from watersmeet.plan.physical import plan_physical
 from watersmeet.query import Query
 from watersmeet.session import Session
-from watersmeet.spark.exchange.wire import CHUNK, WireRow, decode, encode, to_pandas
+from watersmeet.spark.exchange.messages import MESSAGES, Message, Progress, Tuples
+from watersmeet.spark.exchange.packed_chunk import PackedChunk, decode
+from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.jobs.job import RunOptions
-from watersmeet.spark.stages import state_log
-from watersmeet.spark.stages.stage import JoinStage, StagePlan
+from watersmeet.spark.stages.join_stage import JoinStage
+from watersmeet.spark.stages.stage_plan import StagePlan
+from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker import worker_cache
-from watersmeet.spark.worker.worker_cache import Entry, WorkerCache
+from watersmeet.spark.worker.worker_cache import WorkerCache
 from watersmeet.sql import parse_pipeline
 
 LABEL = 7
@@ -74,9 +78,9 @@ def _place(key: tuple[str]) -> tuple[str, int, int]:
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerCache]:
     """The cache of this process, empty before and after."""
-    worker_cache.worker_cache.cache_clear()
+    worker_cache.own_cache.cache_clear()
     yield worker_cache.worker_cache()
-    worker_cache.worker_cache.cache_clear()
+    worker_cache.own_cache.cache_clear()
 
 
 @pytest.fixture
@@ -84,32 +88,42 @@ def query() -> Query:
     return parse_pipeline(pipeline_text(QUERIES["plain"])).queries[0]
 
 
-def _plan(query: Query, fingerprint: str = "one line\nanother line") -> StagePlan:
-    streams = tuple(item.stream.name for item in query.inputs)
-    return StagePlan("join", plan_bucket(query), streams, Grid((1,)), (LABEL,), fingerprint)
+def _plan(query: Query, partitions: int = 3, tuning: Tuning = DEFAULT) -> StagePlan:
+    return StagePlan(
+        name="join",
+        bucket=plan_bucket(query),
+        streams=tuple(item.stream.name for item in query.inputs),
+        grid=Grid((1,)),
+        labels=(LABEL,),
+        fingerprint=plan_physical(query, partitions).fingerprint,
+        tuning=tuning,
+    )
 
 
 def _wire(query: Query, batch: MicroBatch) -> pd.DataFrame:
-    rows = []
+    sent: list[Message] = []
     for number, item in enumerate(query.inputs):
         packed = chunk(query, item, batch.get(item.stream.name, ()))
         largest = observed_max(query, batch).get(item.stream.name)
         if largest is not None:
-            rows.append(WireRow(LABEL, number, packed.num_rows, largest, chunk=encode(packed)))
-    return to_pandas(rows)
+            sent.append(Progress(bucket=LABEL, input=number, max_ts=largest))
+            sent.append(Tuples(LABEL, number, PackedChunk(packed)))
+    return MESSAGES.to_pandas(sent)
 
 
-def _outputs(query: Query, store: FakeStore, batch: MicroBatch) -> Iterator[pd.DataFrame]:
+def _outputs(
+    query: Query, store: FakeStore, batch: MicroBatch, tuning: Tuning = DEFAULT
+) -> Iterator[pd.DataFrame]:
     """One task over one batch."""
-    stage = JoinStage(_plan(query))
+    stage = JoinStage(_plan(query, tuning=tuning))
     stage.init(store)  # type: ignore[arg-type]
     return stage.handleInputRows((LABEL,), iter([_wire(query, batch)]), None)
 
 
-def _step(query: Query, store: FakeStore, batch: MicroBatch) -> list[Row]:
+def _step(query: Query, store: FakeStore, batch: MicroBatch, tuning: Tuning = DEFAULT) -> list[Row]:
     """The rows a task answers; the store reads are of this task alone."""
     store.reads.clear()
-    blobs = [blob for frame in _outputs(query, store, batch) for blob in frame[CHUNK] if blob]
+    blobs = [blob for frame in _outputs(query, store, batch, tuning) for blob in frame[CHUNK] if blob]
     return output_rows(query, [pa.Table.from_batches([decode(blob)]) for blob in blobs])
 
 
@@ -184,16 +198,13 @@ def test_what_the_windows_have_passed_is_taken_out_of_the_store(query: Query, ca
     assert max(sizes[6:]) < 2 * max(sizes[:6])
 
 
-def test_a_chunk_larger_than_a_piece_comes_back_whole(
-    query: Query, cache: WorkerCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state_log, "PIECE_BYTES", 700)
-    monkeypatch.setattr(state_log, "SMALL_BYTES", 0)
+def test_a_chunk_larger_than_a_piece_comes_back_whole(query: Query, cache: WorkerCache) -> None:
+    tuning = Tuning(state_value_bytes=700, small_chunk_bytes=0)
     store, found = FakeStore(), []
     batches = random_batches(seed=7, count=8)
     for batch in batches:
         cache._entries.clear()
-        found += _step(query, store, batch)
+        found += _step(query, store, batch, tuning)
     places = [_place(key) for _, key in store.chunks]
     assert max(piece for _, _, piece in places) >= 1
     assert all(len(store.values[key][0]) <= 700 for key in store.chunks)
@@ -203,15 +214,13 @@ def test_a_chunk_larger_than_a_piece_comes_back_whole(
     assert numbers == held, "no piece of a chunk that is gone stays"
 
 
-def test_bundles_of_small_chunks_go_with_the_last_of_them(
-    query: Query, cache: WorkerCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state_log, "PIECE_BYTES", 3000)
+def test_bundles_of_small_chunks_go_with_the_last_of_them(query: Query, cache: WorkerCache) -> None:
+    tuning = Tuning(state_value_bytes=3000)
     store, found = FakeStore(), []
     batches = random_batches(seed=7, count=12)
     for batch in batches:
         cache._entries.clear()
-        found += _step(query, store, batch)
+        found += _step(query, store, batch, tuning)
         places = [place for *_, place in json.loads(store.values["log", HEAD][0])["chunks"]]
         bundles = {f"bundle {place[0]}" for place in places if not isinstance(place, int)}
         assert bundles == {key[0] for _, key in store.chunks if key[0].startswith("bundle")}
@@ -223,9 +232,10 @@ def test_state_of_another_plan_is_refused_with_what_differs(query: Query, cache:
     store = FakeStore()
     batches = random_batches(seed=8, count=2)
     _step(query, store, batches[0])
-    stage = JoinStage(_plan(query, "one line\na changed line"))
+    stage = JoinStage(_plan(query, partitions=4))
     stage.init(store)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"(?s)different query.*-another line.*\+a changed line"):
+    differs = "shuffle partitions: 3 in the checkpoint, 4 in the query"
+    with pytest.raises(DataError, match=rf"(?s)different query.*\n  {differs}\n"):
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batches[1])]), None))
 
 
@@ -237,23 +247,6 @@ def test_a_store_that_lacks_a_chunk_is_said_to_be_damaged(query: Query, cache: W
     cache._entries.clear()
     with pytest.raises(DataError, match=r"the checkpoint lacks chunk \d+ of a: it is damaged"):
         _step(query, store, batches[1])
-
-
-def test_the_entry_used_longest_ago_goes_first() -> None:
-    cache = WorkerCache(limit_bytes=100)
-    for number in range(3):
-        cache.put(("query", "plan", "join", number), Entry("token", number, None, 40))
-    assert cache.take(("query", "plan", "join", 0)) is None
-    assert len(cache) == 2
-    one = cache.take(("query", "plan", "join", 1))
-    assert one is not None
-    cache.put(("query", "plan", "join", 1), one)
-    cache.put(("query", "plan", "join", 3), Entry("token", 3, None, 40))
-    assert cache.take(("query", "plan", "join", 2)) is None
-    assert cache.take(("query", "plan", "join", 1)) is not None
-    cache.put(("query", "plan", "join", 4), Entry("token", 4, None, 101))
-    assert len(cache) == 0
-    assert cache.nbytes == 0
 
 
 def test_without_room_in_the_cache_answers_are_the_same(
@@ -268,17 +261,10 @@ def test_without_room_in_the_cache_answers_are_the_same(
     assert oracle.bag(found) == oracle.bag(oracle.run(query, batches).rows)
 
 
-def test_a_limit_that_is_no_number_is_refused(cache: WorkerCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(worker_cache.LIMIT_VARIABLE, "2g")
-    worker_cache.worker_cache.cache_clear()
-    with pytest.raises(ConfigurationError, match="WATERSMEET_CACHE_BYTES is '2g'"):
-        worker_cache.worker_cache()
-
-
 def test_two_plans_in_one_streaming_query_have_places_of_their_own(query: Query, cache: WorkerCache) -> None:
     batch = random_batches(seed=11, count=1)[0]
-    for fingerprint in ("one", "other"):
-        stage = JoinStage(_plan(query, fingerprint))
+    for partitions in (3, 4):
+        stage = JoinStage(_plan(query, partitions))
         stage.init(FakeStore())  # type: ignore[arg-type]
         list(stage.handleInputRows((LABEL,), iter([_wire(query, batch)]), None))
     assert len(cache) == 2
@@ -303,7 +289,7 @@ def test_large_chunks_go_through_sparks_state_store_in_pieces(spark: SparkSessio
 
 def _wide_tuples(name: str, second: int) -> list[Tuple]:
     """Many pieces' worth of tuples, each with a value of its own."""
-    width = 8 * state_log.PIECE_BYTES // 60
+    width = 4 * DEFAULT.state_value_bytes // 60
     return [
         Tuple(second * 1_000_000, {"k": place, "v": f"{name} {place} ".ljust(width, "x")})
         for place in range(60)

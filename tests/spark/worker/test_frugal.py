@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from watersmeet.spark.worker.worker_cache import Entry, WorkerCache
-
 KEEPS_LITTLE = """
 from pathlib import Path
 import pyarrow as pa
@@ -33,13 +31,3 @@ def test_a_frugal_function_gives_the_same_and_its_memory_back() -> None:
         return
     told = subprocess.run([sys.executable, "-c", KEEPS_LITTLE], capture_output=True, text=True, check=True)
     assert told.stdout.split("\n")[0] == "[1, 2] True system"
-
-
-def test_buckets_that_other_workers_have_stepped_since_are_forgotten() -> None:
-    cache = WorkerCache(10**9)
-    for bucket, batch in enumerate((4, 5, None)):
-        cache.put(("q", "plan", "join", bucket), Entry("t", None, None, 5, batch))
-    cache.put(("other", "plan", "join", 0), Entry("t", None, None, 5, 1))
-    cache.forget_before("q", 5)
-    assert cache.take(("q", "plan", "join", 0)) is None
-    assert len(cache) == 3

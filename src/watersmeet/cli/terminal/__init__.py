@@ -1,0 +1,1 @@
+"""What a command shows on the terminal and in its log: messages, progress, reports; and its stop signals."""

@@ -1,4 +1,4 @@
-"""What the commands say: to a person on standard error, to a program as lines of JSON on the output."""
+"""Messages of the commands: for people on standard error, for programs as lines of JSON on the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tell(message: str) -> None:
 
 
 def tell_error(error: Exception | str) -> None:
-    """What went wrong, as it is: the marks under a SQL text must stay where they stand."""
+    """An error message, printed verbatim: the carets under a SQL text must keep their columns."""
     _console().print(Text.assemble(("error: ", "bold red"), str(error)))
 
 
@@ -32,15 +32,15 @@ def tell_event(wanted: bool, event: str, **facts: Any) -> None:
 
 
 def tell_inferred(wanted: bool, inferred: Mapping[str, Sequence[Column]]) -> None:
-    """The columns that were found for streams that declare none."""
+    """The columns that were inferred for streams that declare none."""
     for stream, columns in inferred.items():
         named = ", ".join(column.pretty() for column in columns)
         tell_event(wanted, "inferred", stream=stream, columns=named)
-        tell(f"stream {stream} has, by what is there now, the columns: {named}")
+        tell(f"stream {stream} has, by the data there now, the columns: {named}")
 
 
 def tell_failure(wanted: bool, error: WatersmeetError, log: Path) -> int:
-    """Why what ran has failed; the exit code."""
+    """Reports why a run has failed; returns the exit code."""
     tell_event(wanted, "failed", message=str(error), log=str(log))
     tell_error(f"{error}\nSpark's own messages are in {log}")
     return 2 if isinstance(error, ConfigurationError) else 1

@@ -1,4 +1,4 @@
-"""Places grouped by a number each has: by slice, by cell of time, by chunk."""
+"""Rows grouped by a number that each has: by slice, by cell of time, by chunk."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Places = npt.NDArray[Any] | slice  # places, a mask of them, or a stretch
+Selection = npt.NDArray[Any] | slice  # indices of rows, a mask of them, or a stretch
 
 
-def groups_of(numbers: npt.NDArray[np.int64]) -> Iterator[Places]:
-    """The places of each number, in order; stretches where the numbers are in order, so nothing is copied.
+def groups_of(numbers: npt.NDArray[np.int64]) -> Iterator[Selection]:
+    """The rows of each number, in order; stretches where the numbers are in order, so nothing is copied.
 
     >>> list(groups_of(np.array([3, 3, 5]))), [group.tolist() for group in groups_of(np.array([5, 3, 5]))]
     ([slice(0, 2, None), slice(2, 3, None)], [[1], [0, 2]])

@@ -17,15 +17,15 @@ _ENTRIES_PER_RUN = 16  # fewer than this on average, and each entry has a number
 def _runs(rows):  # type: ignore[no-untyped-def]
     """Where runs of rows begin that follow each other."""
     count = 1
-    for place in range(1, len(rows)):
-        count += rows[place] != rows[place - 1] + 1
+    for entry in range(1, len(rows)):
+        count += rows[entry] != rows[entry - 1] + 1
     begins = np.zeros(count, np.int64)
     if count > 1:
         run = 0
-        for place in range(1, len(rows)):
-            if rows[place] != rows[place - 1] + 1:
+        for entry in range(1, len(rows)):
+            if rows[entry] != rows[entry - 1] + 1:
                 run += 1
-                begins[run] = place
+                begins[run] = entry
     return begins
 
 
@@ -54,14 +54,14 @@ class GrowingColumn:
         return int(self.values.nbytes)
 
     def used(self, count: int) -> int:
-        """Bytes of the first `count` rows; room to grow into is not memory before something is in it."""
+        """Bytes of the first `count` rows; what is reserved is not memory before something is in it."""
         return int(self.values[:count].nbytes)
 
 
 class RowNumbers:
     """The row number of each entry, from `first_row` on.
 
-    Rows mostly come one after the other, so a few runs tell them all. Where many are left out (a batch in
+    Rows mostly come one after the other, so a few runs number them all. Where many are left out (a batch in
     disorder, of which each slice takes a part) every entry has its own number, in half a word.
 
         entries 0 to 5 of rows 7, 8, 9, 20, 21, 22    runs: from entry 0 add 7, from entry 3 add 17

@@ -77,17 +77,17 @@ def _fold_lists(elements, offsets):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def find_values(hashes, wanted):  # type: ignore[no-untyped-def]
-    """For each hash its place among `wanted`, which is in order, or -1."""
-    places = np.full(len(hashes), -1, np.int32)
+    """For each hash its index in `wanted`, which is in order, or -1."""
+    found = np.full(len(hashes), -1, np.int32)
     bits = np.uint64(0)
     for value in wanted:
         bits |= np.uint64(1) << (value & np.uint64(63))
     for row in range(len(hashes)):
         if (bits >> (hashes[row] & np.uint64(63))) & np.uint64(1):
-            place = np.searchsorted(wanted, hashes[row])
-            if place < len(wanted) and wanted[place] == hashes[row]:
-                places[row] = place
-    return places
+            number = np.searchsorted(wanted, hashes[row])
+            if number < len(wanted) and wanted[number] == hashes[row]:
+                found[row] = number
+    return found
 
 
 def combine_hashes(hashes: Sequence[Hashes]) -> Hashes:

@@ -16,7 +16,8 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-WORTH_ROWS = 4096  # of a smaller chunk little is to be spared
+from watersmeet.kernel.tuning import DEFAULT_TUNING
+
 _WIDE, _LOWS = b"wide", b"lows"  # metadata: the schema as it was, and what to add to the columns changed
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 
@@ -37,12 +38,12 @@ class Narrowing:
         return pa.array(words).view(self.schema.field(name).type)
 
 
-def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in fewer bytes, if it is worth it and has not been done; `widened` gives it back."""
-    if batch.num_rows < WORTH_ROWS or narrowing_of(batch).lows:
+def narrowed(batch: pa.RecordBatch, least_rows: int = DEFAULT_TUNING.narrow_rows) -> pa.RecordBatch:
+    """The batch in fewer bytes, unless it is small or narrowed already; `widened` gives it back."""
+    if batch.num_rows < least_rows or narrowing_of(batch).lows:
         return batch
     columns, lows = list(batch.columns), {}
-    for place, column in enumerate(batch.columns):
+    for number, column in enumerate(batch.columns):
         if not is_of_words(column.type) or column.null_count:
             continue
         words = np.asarray(column.view(pa.int64()))
@@ -51,8 +52,8 @@ def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
         if width is not None:
             short = np.empty(len(words), width)
             _shorten(words, low, short)
-            columns[place] = pa.array(short)
-            lows[batch.schema.names[place]] = low
+            columns[number] = pa.array(short)
+            lows[batch.schema.names[number]] = low
     if not lows:
         return batch
     metadata = {_WIDE: batch.schema.serialize().to_pybytes(), _LOWS: json.dumps(lows).encode()}
@@ -70,8 +71,8 @@ def _extremes(words):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _shorten(words, low, short):  # type: ignore[no-untyped-def]
-    for place in range(len(words)):
-        short[place] = words[place] - low
+    for row in range(len(words)):
+        short[row] = words[row] - low
 
 
 def narrowing_of(batch: pa.RecordBatch) -> Narrowing:

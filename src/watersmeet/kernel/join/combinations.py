@@ -17,12 +17,12 @@ from watersmeet.kernel.state.store import TupleStore
 Stores = Mapping[str, TupleStore]
 
 
-Class = TypeVar("Class")  # a class of one query, or in a ring a member and its class
+Class = TypeVar("Class")  # a class of one query, or in a shared dataflow a member and its class
 
 
 @dataclass(frozen=True)
 class Partials(Generic[Class]):
-    """Partial combinations: a row of each bound input, their lives' overlap, hashes of bound classes."""
+    """Partial combinations: a row of each bound input, their lifetimes' overlap, hashes of bound classes."""
 
     rows: dict[str, Longs]
     max_ts: Longs
@@ -57,7 +57,7 @@ def answers(stores: Stores, complete: Partials[int]) -> tuple[Partials[int], pa.
 
 
 def missed_beside(stores: Stores, complete: Partials[int]) -> float:
-    """How many answers were missed for each of these, by the chance their tuples had to be here."""
-    known = [store.chances(complete.rows[alias]) for alias, store in stores.items()]
-    parts = [chances for chances in known if chances is not None]
+    """How many answers were missed beside these, by the inclusion probabilities of their tuples."""
+    known = [store.inclusion_probabilities(complete.rows[alias]) for alias, store in stores.items()]
+    parts = [probabilities for probabilities in known if probabilities is not None]
     return float((1 / np.prod(parts, axis=0, dtype=np.float64) - 1).sum()) if parts else 0.0

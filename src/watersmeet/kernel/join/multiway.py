@@ -1,10 +1,10 @@
 """The incremental multi-way window join of one bucket.
 
 Guarantee: fed micro-batches of tuples and a watermark after each, it yields every combination that satisfies
-the join graph and whose lives overlap exactly once, whatever the cut into batches and whatever the disorder
-within the lateness bound. Each combination is found by its *head*: of its tuples in the current batch, the
-one whose input comes last. For that, the inputs of a batch are taken in order: the new tuples of an input
-first probe the others (all old tuples, and new ones of earlier inputs), then become visible themselves.
+the join graph and whose lifetimes overlap exactly once, whatever the cut into batches and the disorder within
+the lateness bound. Each combination is found by its *head*: of its tuples in the current batch, the one whose
+input comes last. For that, the inputs of a batch are taken in order: the new tuples of an input first probe
+the others (all old tuples, and new ones of earlier inputs), then become visible themselves.
 
     old: a1   new: b1, c1 (all one key)    b1 probes a, c: no c yet.  c1 probes a, b: (a1, b1, c1)
 
@@ -27,21 +27,19 @@ from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_colum
 from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.join.combinations import Partials, answers, missed_beside
 from watersmeet.kernel.join.pieces import cells, in_time_order
-from watersmeet.kernel.join.probing import SAMPLE_PROBERS, Probe, ProbingOrder
+from watersmeet.kernel.join.probing import Probe, ProbingOrder
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Group, ValueGroups
-from watersmeet.kernel.late_payload import Fetch
-from watersmeet.kernel.layout import PLACE, REF, TS, JoinLayout, check_chunk
-from watersmeet.kernel.progress.row_numbers import NO_PLACES, Places
+from watersmeet.kernel.late_payload import LatePayload
+from watersmeet.kernel.layout import POSITION, REF, TS, JoinLayout, check_chunk
+from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
+from watersmeet.kernel.state.arrivals import Arrivals, concat_arrivals
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import PersistedChunk
-from watersmeet.kernel.state.slice import ends_from_places, ends_from_ts, successors
-from watersmeet.kernel.state.store import Arrivals, TupleStore, concat_arrivals
+from watersmeet.kernel.state.slice import ends_from_positions
+from watersmeet.kernel.state.store import TupleStore
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, NEVER
-
-BLOCK_PARTIALS = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
-MAX_WAITING = 1 << 21  # combinations that wait for payload at once
-REVIEW_INDEXES_EVERY = 64  # steps
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Snapshot:
 
     watermark: int = BEGINNING
     next_chunk: Mapping[str, int] = field(default_factory=dict)
-    newest_place: Mapping[str, int] = field(default_factory=dict)
+    newest_position: Mapping[str, int] = field(default_factory=dict)
     next_row: Mapping[str, int] = field(default_factory=dict)
     starts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # first rows, by chunk number
 
@@ -59,16 +57,21 @@ class MultiwayJoin:
     """One bucket's join: `step` takes a micro-batch and yields answers, `persisted` is what to keep."""
 
     def __init__(
-        self, layout: JoinLayout, initial_order: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        layout: JoinLayout,
+        initial_order: Mapping[str, tuple[str, ...]] | None = None,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         self.layout = layout
+        self.tuning = tuning
         self.watermark = BEGINNING
         self.counts = StepCounts()
         self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
-        self.block_partials = BLOCK_PARTIALS
-        self.order = ProbingOrder({item.alias: item.classes for item in layout.inputs}, initial_order or {})
-        self.groups = ValueGroups(self.order)
-        self.stores = {item.alias: TupleStore(item) for item in layout.inputs}
+        self.block_partials = tuning.block_partials
+        classes = {item.alias: item.classes for item in layout.inputs}
+        self.order = ProbingOrder(classes, initial_order or {}, tuning.sample_every)
+        self.groups = ValueGroups(self.order, tuning)
+        self.stores = {item.alias: TupleStore(item, tuning) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
         self._key_types: dict[int, pa.DataType] = {}
         self._steps = 0
@@ -77,25 +80,26 @@ class MultiwayJoin:
         self,
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
-        places: Mapping[str, Places] | None = None,
-        fetch: Fetch | None = None,
+        positions: Mapping[str, RowPositions] | None = None,
+        late: LatePayload | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
         Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
-        `fetch` brings the payload of chunks that came with references in its place.
+        `late` brings the payload of chunks that came with references in its place.
         """
         self.counts = StepCounts()
-        places = places or {}
+        positions = positions or {}
         added = {
-            alias: self._admit(alias, batch, places.get(alias, NO_PLACES)) for alias, batch in new.items()
+            alias: self._admit(alias, batch, positions.get(alias, NO_POSITIONS))
+            for alias, batch in new.items()
         }
-        for alias, known in places.items():
-            self.stores[alias].settle_places(known.first, known.ts)
+        for alias, known in positions.items():
+            self.stores[alias].settle_positions(known.first, known.ts)
         ready = self.arrived = self._release(added, max(watermark, self.watermark))
         found = self._find(ready)
-        if fetch is not None and any(REF in batch.schema.names for batch in new.values()):
-            found = self._with_payload(found, max(watermark, self.watermark), fetch)
+        if late is not None and any(REF in batch.schema.names for batch in new.values()):
+            found = self._with_payload(found, max(watermark, self.watermark), late)
         for complete in found:
             sure, table = answers(self.stores, complete)
             if table.num_rows:
@@ -111,7 +115,11 @@ class MultiwayJoin:
         return Snapshot(
             self.watermark,
             {alias: store.next_chunk for alias, store in self.stores.items()},
-            {alias: store.newest_place for alias, store in self.stores.items() if store.newest_place >= 0},
+            {
+                alias: store.newest_position
+                for alias, store in self.stores.items()
+                if store.newest_position >= 0
+            },
             {alias: store.next_row for alias, store in self.stores.items()},
             {alias: {str(c.number): c.start for c in store.chunks} for alias, store in self.stores.items()},
         )
@@ -135,7 +143,7 @@ class MultiwayJoin:
         for one in chunks:
             held[one.section].append(one)
         for alias, store in self.stores.items():
-            store.newest_place = snapshot.newest_place.get(alias, -1)
+            store.newest_position = snapshot.newest_position.get(alias, -1)
             new, self._pending[alias] = self._pending[alias], []
             starts, known = snapshot.starts[alias], store.next_row
             before = {chunk.number: chunk for chunk in store.chunks}
@@ -166,15 +174,17 @@ class MultiwayJoin:
 
     @property
     def used_bytes(self) -> int:
-        """Memory taken by payload and indexes, without the room that indexes have to grow into."""
+        """Memory in use by payload and indexes, without what indexes have reserved to grow into."""
         return self.payload_bytes + sum(store.used_index_bytes for store in self.stores.values())
 
     def replace_chunks(self, alias: str, chunks: Iterable[PersistedChunk]) -> None:
         """Holds exactly these chunks of an input, as if it had been restored from them."""
-        layout, newest = self.layout.of(alias), self.stores[alias].newest_place
+        layout, newest = self.layout.of(alias), self.stores[alias].newest_position
         next_chunk = self.stores[alias].next_chunk
-        self.stores[alias] = TupleStore(layout)  # before the new indexes are built: not both at once
-        self.stores[alias].newest_place = newest
+        self.stores[alias] = TupleStore(
+            layout, self.tuning
+        )  # before the new indexes are built: not both at once
+        self.stores[alias].newest_position = newest
         self._pending[alias] = []
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             kept = self._keep(alias, widened(chunk.batch), chunk.number)
@@ -185,7 +195,7 @@ class MultiwayJoin:
     def chunk_count(self) -> int:
         return sum(len(store.chunks) for store in self.stores.values())
 
-    def _admit(self, alias: str, batch: pa.RecordBatch, places: Places) -> Arrivals | None:
+    def _admit(self, alias: str, batch: pa.RecordBatch, known: RowPositions) -> Arrivals | None:
         """Drops late tuples and NULL keys, keeps the rest as a chunk."""
         layout = self.layout.of(alias)
         batch = check_chunk(layout, batch)
@@ -201,9 +211,9 @@ class MultiwayJoin:
             return None
         chunk = self._keep(alias, in_time_order(batch, layout.window.duration_us))
         arrivals = self._arrivals(alias, chunk)
-        if layout.window.counts_rows and arrivals.places is not None:
-            ends = ends_from_places(layout.window, arrivals.places, places.first, places.ts)
-            # Among many tuples of one instant some leave the moment they enter: they never live.
+        if layout.window.counts_rows and arrivals.positions is not None:
+            ends = ends_from_positions(layout.window, arrivals.positions, known.first, known.ts)
+            # Among many tuples of one instant some leave the moment they enter: their lifetime is empty.
             arrivals = replace(arrivals, ends=ends).pick(arrivals.ts < ends)
         return arrivals
 
@@ -211,22 +221,17 @@ class MultiwayJoin:
         self, alias: str, batch: pa.RecordBatch, number: int | None = None, start: int | None = None
     ) -> Chunk:
         """Keeps a batch as a chunk, not yet visible; the numbers are given when it is read back."""
-        ts, places = np.asarray(batch.column(TS)), None
-        if self.layout.of(alias).window.counts_rows:
-            places = np.asarray(batch.column(PLACE))
-        return self.stores[alias].add_chunk(
-            batch, ts, -1 if places is None else int(places.max()), number, start
-        )
+        return self.stores[alias].add_chunk(batch, number, start)
 
     def _arrivals(self, alias: str, chunk: Chunk, since: int = 0) -> Arrivals:
         """The rows of a chunk from number `since` on."""
         layout, start = self.layout.of(alias), max(since, chunk.start)
         batch = chunk.batch.slice(start - chunk.start)
         ts = np.array(batch.column(TS), np.int64)
-        places = np.array(batch.column(PLACE), np.int64) if layout.window.counts_rows else None
+        positions = np.array(batch.column(POSITION), np.int64) if layout.window.counts_rows else None
         rows = np.arange(start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, batch.column(name)) for cls, name in layout.keys}
-        return Arrivals(ts, ends_from_ts(layout.window, ts), rows, hashes, places)
+        return Arrivals(ts, layout.window.known_end_us(ts), rows, hashes, positions)
 
     def _hash_key(self, alias: str, cls: int, column: pa.Array) -> Hashes:
         expected = self._key_types.setdefault(cls, column.type)
@@ -246,8 +251,8 @@ class MultiwayJoin:
                 continue
             everything = concat_arrivals(parts)
             due = everything.ts < watermark
-            if everything.places is not None and not due.all():
-                raise DataError(f"tuples of {alias} were given places before the watermark was past them")
+            if everything.positions is not None and not due.all():
+                raise DataError(f"tuples of {alias} were numbered before the watermark was past them")
             ready[alias] = everything.pick(due)
             self._pending[alias] = [] if due.all() else [everything.pick(~due)]
         return ready
@@ -255,7 +260,7 @@ class MultiwayJoin:
     def _find(self, ready: Mapping[str, Arrivals]) -> Iterator[Partials[int]]:
         """All complete combinations of a batch, head by head; a few only seem to agree."""
         durations = [item.window.duration_us for item in self.layout.inputs if item.window.duration_us]
-        for cell in cells(ready, min(durations, default=None)):
+        for cell in cells(ready, min(durations, default=None), self.tuning):
             for head in self.stores:
                 arrivals = cell.get(head)
                 if arrivals is not None and len(arrivals):
@@ -264,7 +269,7 @@ class MultiwayJoin:
                         self.stores[head].index(arrivals)
 
     def _with_payload(
-        self, found: Iterator[Partials[int]], watermark: int, fetch: Fetch
+        self, found: Iterator[Partials[int]], watermark: int, late: LatePayload
     ) -> Iterator[Partials[int]]:
         """The same combinations, once their payload and that of all tuples which stay has been fetched.
 
@@ -276,11 +281,11 @@ class MultiwayJoin:
         for complete in found:
             waiting.append(complete)
             rows += len(complete.max_ts)
-            if rows > MAX_WAITING:
+            if rows > self.tuning.max_waiting:
                 break
-        stays = watermark if rows <= MAX_WAITING else BEGINNING
+        stays = watermark if rows <= self.tuning.max_waiting else BEGINNING
         for alias, store in self.stores.items():
-            store.bring_payload([complete.rows[alias] for complete in waiting], stays, fetch)
+            store.bring_payload([complete.rows[alias] for complete in waiting], stays, late)
         yield from waiting
         yield from found
 
@@ -320,8 +325,8 @@ class MultiwayJoin:
         wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
         own = self.layout.of(probe.alias).classes
         carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
-        store, lives = self.stores[probe.alias], (partials.max_ts, partials.min_end)
-        found = store.probe(probe.classes, wanted, *lives)
+        store = self.stores[probe.alias]
+        found = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
         self.counts.probes += len(wanted)
         if head is not None:
             self.order.observe(head, probe, len(wanted), len(found.probers))
@@ -337,7 +342,7 @@ class MultiwayJoin:
 
     def _sample(self, head: str, arrivals: Arrivals) -> None:
         """Learns the fan-out of every possible first probe from a few tuples."""
-        few = arrivals.pick(np.s_[:: max(1, len(arrivals) // SAMPLE_PROBERS)])
+        few = arrivals.pick(np.s_[:: max(1, len(arrivals) // self.tuning.sample_probers)])
         rest, matches = self.groups.rest(head, few.hashes), dict[Probe, Longs]()
         for probe in self.order.first_probes(head):
             wanted = combine_hashes([few.hashes[cls] for cls in probe.classes])
@@ -348,10 +353,10 @@ class MultiwayJoin:
         self.groups.learn(head, few.hashes, matches)
 
     def _settle_restored(self, alias: str, arrivals: Arrivals) -> None:
-        """Puts tuples read back where they were: waiting for the watermark, visible to probes, or over."""
+        """Puts tuples read back where they were: held for the watermark, visible to probes, or expired."""
         store, window = self.stores[alias], self.layout.of(alias).window
-        if arrivals.places is not None:
-            alive = successors(window, arrivals.places) > store.newest_place
+        if arrivals.positions is not None:
+            alive = window.expires_at(arrivals.positions) > store.newest_position
             store.index(replace(arrivals.pick(alive), ends=np.full(np.count_nonzero(alive), NEVER)))
         elif self.layout.delayed:
             waiting = arrivals.ts >= self.watermark
@@ -370,6 +375,6 @@ class MultiwayJoin:
     def _drop_unused_indexes(self) -> None:
         """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""
         self._steps += 1
-        if self._steps % REVIEW_INDEXES_EVERY == 0:
+        if self._steps % self.tuning.review_indexes_every == 0:
             for alias, store in self.stores.items():
                 store.keep_indexes(self.order.used_classes(alias) | self.groups.used_classes(alias))

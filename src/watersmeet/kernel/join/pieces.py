@@ -1,8 +1,8 @@
 """A micro-batch cut by time: in pieces, so that it never has to be in the state as a whole, and in cells.
 
-For pieces, tuples of all inputs are taken in the order of their event times, so many bytes at once. All that
-is still to come is then known to lie at or after an instant, and what only earlier tuples could have met can
-be forgotten between two pieces, as if the watermark had reached it. Cells are what is joined at once.
+For pieces, tuples of all inputs are taken in the order of their event times, so many bytes at once. All later
+pieces are then known to lie at or after an instant, and tuples that only earlier ones could have met can be
+forgotten between two pieces, as if the watermark had reached it. A cell is joined at once.
 """
 
 from __future__ import annotations
@@ -15,51 +15,53 @@ import pyarrow as pa
 
 from watersmeet.kernel.columns.groups import groups_of
 from watersmeet.kernel.layout import TS
-from watersmeet.kernel.progress.row_numbers import Places
-from watersmeet.kernel.state.store import Arrivals
+from watersmeet.kernel.progress.row_numbers import RowPositions
+from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.tuning import Tuning
 from watersmeet.query import NEVER
-
-CELL_WINDOWS = 16  # a batch is joined in cells of time of at most this many of the shortest window
-CELL_ROWS = 4096  # but not in cells smaller than this
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some tuples of a micro-batch by alias, the places known by then, and a bound of what is to come."""
+    """Some tuples of a micro-batch by alias, the row positions known by then, and a bound of later pieces."""
 
     new: Mapping[str, pa.RecordBatch]
-    places: Mapping[str, Places]
+    positions: Mapping[str, RowPositions]
     rest_from: int  # no later piece has an earlier event time
 
 
 def cut_by_time(
-    new: Mapping[str, pa.RecordBatch], places: Mapping[str, Places], nbytes: int, *, whole_instants: bool
+    new: Mapping[str, pa.RecordBatch],
+    positions: Mapping[str, RowPositions],
+    nbytes: int,
+    *,
+    whole_instants: bool,
 ) -> Iterator[Piece]:
     """Pieces of about so many bytes; with `whole_instants` tuples of one event time stay together."""
     total = sum(batch.nbytes for batch in new.values())
     if total <= nbytes:
-        yield Piece(new, places, NEVER)
+        yield Piece(new, positions, NEVER)
         return
     ts = np.concatenate([np.asarray(batch.column(TS)) for batch in new.values()])
     order = np.argsort(ts, kind="stable")
     rows = max(1, int(len(order) * nbytes / total))
-    start, since = 0, dict.fromkeys(places, 0)
+    start, since = 0, dict.fromkeys(positions, 0)
     while start < len(order):
         stop = min(start + rows, len(order))
         if whole_instants and stop < len(order):
             stop = int(np.searchsorted(ts[order], ts[order[stop - 1]], side="right"))
         rest_from = int(ts[order[stop]]) if stop < len(order) else NEVER
         known = {}
-        for alias, all_ in places.items():
+        for alias, all_ in positions.items():
             until = len(all_.ts) if rest_from == NEVER else int(np.searchsorted(all_.ts, rest_from))
-            known[alias] = Places(all_.first + since[alias], all_.ts[since[alias] : until])
+            known[alias] = RowPositions(all_.first + since[alias], all_.ts[since[alias] : until])
             since[alias] = until
         yield Piece(_picked(new, np.sort(order[start:stop])), known, rest_from)
         start = stop
 
 
 def _picked(new: Mapping[str, pa.RecordBatch], chosen: np.ndarray) -> dict[str, pa.RecordBatch]:
-    """The rows at these places of all batches laid end to end."""
+    """The chosen rows of all batches, numbered from the first batch to the last."""
     picked, first = {}, 0
     for alias, batch in new.items():
         low, high = np.searchsorted(chosen, (first, first + batch.num_rows))
@@ -69,16 +71,18 @@ def _picked(new: Mapping[str, pa.RecordBatch], chosen: np.ndarray) -> dict[str, 
     return picked
 
 
-def cells(ready: Mapping[str, Arrivals], shortest_us: int | None) -> Iterator[dict[str, Arrivals]]:
-    """Tuples that span many of the shortest window, by time, so that probes meet few dead ones."""
+def cells(
+    ready: Mapping[str, Arrivals], shortest_us: int | None, tuning: Tuning
+) -> Iterator[dict[str, Arrivals]]:
+    """Tuples that span many of the shortest window, by time, so that probes meet few expired ones."""
     parts = [arrivals for arrivals in ready.values() if len(arrivals)]
     if not parts or shortest_us is None:
         yield dict(ready)
         return
     low = min(int(part.ts.min()) for part in parts)
     high = max(int(part.ts.max()) for part in parts)
-    by_time = (high - low) // (CELL_WINDOWS * shortest_us) + 1
-    by_rows = sum(map(len, parts)) // CELL_ROWS + 1
+    by_time = (high - low) // (tuning.cell_windows * shortest_us) + 1
+    by_rows = sum(map(len, parts)) // tuning.cell_rows + 1
     count = int(min(by_time, by_rows))
     if count == 1:
         yield dict(ready)
@@ -93,7 +97,7 @@ def cells(ready: Mapping[str, Arrivals], shortest_us: int | None) -> Iterator[di
 
 
 def in_time_order(batch: pa.RecordBatch, duration_us: int | None) -> pa.RecordBatch:
-    """A batch that spans several windows, ordered, so that what is over can be cut off its front."""
+    """A batch that spans several windows, ordered, so that its expired front can be cut off."""
     if duration_us is None:
         return batch
     ts = np.asarray(batch.column(TS))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from watersmeet.kernel.tuning import DEFAULT_TUNING
+
 Classes = tuple[int, ...]
 
 DECAY = 0.7  # the weight of the past when a new observation comes in
-SAMPLE_EVERY = 8  # steps between two samplings of a head
-SAMPLE_PROBERS = 128
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class ProbingOrder:
 
     classes: Mapping[str, Classes]
     initial: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sample_every: int = DEFAULT_TUNING.sample_every  # steps of a head
     _fanouts: dict[tuple[str, Probe], float] = field(default_factory=dict)
     _steps: dict[str, int] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class ProbingOrder:
         """Whether this step of `head` should sample its first probes."""
         step = self._steps.get(head, 0)
         self._steps[head] = step + 1
-        return len(self.classes) > 2 and step % SAMPLE_EVERY == 0
+        return len(self.classes) > 2 and step % self.sample_every == 0
 
     def observe(self, head: str, probe: Probe, probers: int, matches: int) -> None:
         """Takes the outcome of a probe into account."""

@@ -24,11 +24,8 @@ import numpy.typing as npt
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, find_values
 from watersmeet.kernel.join.probing import DECAY, Classes, Probe, ProbingOrder
-from watersmeet.kernel.state.store import Arrivals
-
-VALUES_KEPT = 16  # of one head and class
-LEAST_SAMPLED = 8.0  # tuples of a value before its rates are believed
-LEAST_GAIN = 0.05  # the part of a head's probes that a value's own order must save
+from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 
 Sequence = tuple[Probe, ...]
 
@@ -72,8 +69,9 @@ class Group:
 class ValueGroups:
     """The heavy values of every head, learned from samples."""
 
-    def __init__(self, order: ProbingOrder) -> None:
+    def __init__(self, order: ProbingOrder, tuning: Tuning = DEFAULT_TUNING) -> None:
         self._order = order
+        self._tuning = tuning
         self._sampled: dict[tuple[str, int], dict[int, _Sampled]] = {}
         self._splits: dict[str, _Split] = {}
         self._tuples: dict[str, float] = {}  # sampled of each head, faded
@@ -85,7 +83,7 @@ class ValueGroups:
         self._tuples[head] = DECAY * self._tuples.get(head, 0.0) + len(sample)
         for cls, column in hashes.items():
             sampled = self._sampled.setdefault((head, cls), {})
-            _take_in(sampled, column, matches)
+            _add_sample(sampled, column, matches, self._tuning.values_kept)
             if (found := self._split(head, cls, sampled)) is not None:
                 gains[cls] = found
         self._splits.pop(head, None)
@@ -104,8 +102,8 @@ class ValueGroups:
         if split is None:
             yield Group(arrivals, sequence, fanout, is_rest=True)
             return
-        places = find_values(arrivals.hashes[split.cls], split.hashes)
-        numbers = np.append(split.groups, np.int32(-1))[places]
+        known = find_values(arrivals.hashes[split.cls], split.hashes)
+        numbers = np.append(split.groups, np.int32(-1))[known]
         yield Group(arrivals.pick(numbers < 0), sequence, fanout, is_rest=True)
         for number, own in enumerate(split.sequences):
             yield Group(arrivals.pick(numbers == number), own, split.fanouts[number], is_rest=False)
@@ -118,17 +116,17 @@ class ValueGroups:
     def _split(self, head: str, cls: int, sampled: Mapping[int, _Sampled]) -> tuple[float, _Split] | None:
         """What the values of a class would save by orders of their own, and which these are."""
         common = self._order.sequence(head)
-        worth = LEAST_GAIN * (1.0 + self._order.expected_probes(head, common))
+        least = self._tuning.least_gain * (1.0 + self._order.expected_probes(head, common))
         saved, groups = 0.0, dict[Sequence, list[tuple[int, float]]]()
         for value, seen in sampled.items():
-            if seen.tuples < LEAST_SAMPLED:
+            if seen.tuples < self._tuning.least_sampled:
                 continue
             fanouts = seen.fanouts()
             own = self._order.sequence(head, fanouts)
             gain = self._order.expected_probes(head, common, fanouts)
             gain -= self._order.expected_probes(head, own, fanouts)
             gain *= seen.tuples / self._tuples[head]
-            if own != common and gain >= worth:
+            if own != common and gain >= least:
                 saved += gain
                 groups.setdefault(own, []).append((value, self._order.expected_fanout(head, own, fanouts)))
         if not groups:
@@ -144,16 +142,18 @@ class ValueGroups:
         )
 
 
-def _take_in(sampled: dict[int, _Sampled], column: Hashes, matches: Mapping[Probe, Longs]) -> None:
+def _add_sample(
+    sampled: dict[int, _Sampled], column: Hashes, matches: Mapping[Probe, Longs], values_kept: int
+) -> None:
     """Adds a sample to the values known; one that is in it only once is not heavy."""
     for seen in sampled.values():
         seen.fade()
     values, where, counts = np.unique(column, return_inverse=True, return_counts=True)
     sums = {probe: np.bincount(where, found, len(values)) for probe, found in matches.items()}
-    for place in np.flatnonzero(counts > 1).tolist():
-        seen = sampled.setdefault(int(values[place]), _Sampled())
-        seen.tuples += int(counts[place])
+    for number in np.flatnonzero(counts > 1).tolist():
+        seen = sampled.setdefault(int(values[number]), _Sampled())
+        seen.tuples += int(counts[number])
         for probe, found in sums.items():
-            seen.matches[probe] = seen.matches.get(probe, 0.0) + float(found[place])
-    for value in sorted(sampled, key=lambda one: sampled[one].tuples)[:-VALUES_KEPT]:
+            seen.matches[probe] = seen.matches.get(probe, 0.0) + float(found[number])
+    for value in sorted(sampled, key=lambda one: sampled[one].tuples)[:-values_kept]:
         del sampled[value]

@@ -1,6 +1,6 @@
 """One level of one bucket of a ring: the joins of many queries over shared rows.
 
-After RJoin (Idreos, Liarou, Koubarakis, ICDE 2008) and DHTJoin: a tuple is indexed once for all queries by
+After RJoin (Idreos, Liarou, Koubarakis, EDBT 2008) and DHTJoin: a tuple is indexed once for all queries by
 the values of its attributes, a query's partial results (RJoin's rewritten queries) are indexed where the
 tuples that extend them will arrive. We differ in that queries which share a join share its results, and
 results carry what is needed to tell late for whom they are and since when they count.
@@ -26,29 +26,28 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.columns.narrow import widened
-from watersmeet.kernel.join.pieces import CELL_WINDOWS, cells, in_time_order
+from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.multiquery.level import SharedLevel
 from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
-from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike, ends_in_order
+from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike
+from watersmeet.kernel.multiquery.result_expiry import order_by_end
 from watersmeet.kernel.multiquery.results import Found, SharedPartials, emit, verified
 from watersmeet.kernel.multiquery.rows import SharedCounts, SharedRows
+from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
-from watersmeet.kernel.state.store import Arrivals
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, NEVER
 from watersmeet.query.shared_dataflow import BEHIND, END, SINCE, Relation, SharedDataflow
-
-BLOCK_PARTIALS = 1 << 20  # partial results held at once, as far as fan-outs can be foreseen
-LEAST_BLOCK = 1024  # rows of a head
-HELD_RESULTS = 1 << 18  # before they leave
 
 
 class SharedBucket:
     """One level of one bucket: `step` takes a micro-batch and yields what leaves."""
 
-    def __init__(self, dataflow: SharedDataflow, level: int) -> None:
+    def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         self.dataflow = dataflow
+        self.tuning = tuning
         self.level = level
         self.counts = SharedCounts()
         self.stores: dict[str, RelationStore] = {}
@@ -59,7 +58,7 @@ class SharedBucket:
         self._live = NOTHING_KNOWN
         for relation in dataflow.relations:
             if relation.level == level:
-                self.stores[relation.name] = RelationStore(relation)
+                self.stores[relation.name] = RelationStore(relation, tuning)
 
     def step(
         self,
@@ -116,9 +115,10 @@ class SharedBucket:
         level: int,
         snapshot: Mapping[str, Any],
         chunks: Iterable[PersistedChunk],
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> SharedBucket:
         """The bucket as it stood when these chunks were persisted, for a ring that may have changed since."""
-        bucket = cls(dataflow, level)
+        bucket = cls(dataflow, level, tuning)
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             store = bucket.stores.get(chunk.section)
             if store is not None:
@@ -151,7 +151,7 @@ class SharedBucket:
     def _by_kind(self, size: Callable[[RelationStore], int]) -> dict[str, int]:
         kinds = {"tuples": 0, "results": 0}
         for store in self.stores.values():
-            kinds["results" if store.brings_ends else "tuples"] += size(store)
+            kinds["results" if store.holds_results else "tuples"] += size(store)
         return kinds
 
     def _plan_for(self, batch: int) -> SharedLevel:
@@ -160,9 +160,9 @@ class SharedBucket:
             untils = [ending.until for ending in self.dataflow.endings]
             since = max((until for until in untils if until <= batch), default=BEGINNING)
             self._planned = range(since, min((until for until in untils if until > batch), default=NEVER))
-            self._plan = SharedLevel(self.dataflow.at(batch), self.level)
+            self._plan = SharedLevel(self.dataflow.at(batch), self.level, self.tuning)
             self.stores = {
-                name: self.stores[name] if name in self.stores else RelationStore(relation)
+                name: self.stores[name] if name in self.stores else RelationStore(relation, self.tuning)
                 for name, relation in self._plan.relations.items()
             }
         return self._plan
@@ -175,7 +175,7 @@ class SharedBucket:
         rows = _without_null(rows, relation.route).select([*kept, *behind])
         if rows.num_rows:
             self.counts.stored += rows.num_rows
-            ready[relation.name] = self.stores[relation.name].keep(ends_in_order(rows))
+            ready[relation.name] = self.stores[relation.name].keep(order_by_end(rows, self.tuning))
 
     def _admit_tuples(
         self,
@@ -227,10 +227,10 @@ class SharedBucket:
         chunks = [self.stores[name].chunks[-1] for name in ready]
         low = min((chunk.min_ts for chunk in chunks), default=0)
         high = max((chunk.max_ts for chunk in chunks), default=0)
-        if plan.shortest_us is None or high - low < CELL_WINDOWS * plan.shortest_us:
+        if plan.shortest_us is None or high - low < self.tuning.cell_windows * plan.shortest_us:
             yield ready
         else:
-            yield from cells(ready, plan.shortest_us)
+            yield from cells(ready, plan.shortest_us, self.tuning)
 
     def _join_head(
         self, plan: SharedLevel, head: str, arrivals: Arrivals, found: dict[str, Found]
@@ -241,13 +241,15 @@ class SharedBucket:
             return
         start = 0
         while start < len(arrivals):
-            rows = max(LEAST_BLOCK, int(BLOCK_PARTIALS / self._fanouts.get(head, 1.0)))
-            part = arrivals if rows >= len(arrivals) else arrivals.pick(np.s_[start : start + rows])
+            fitting = int(self.tuning.shared_block_partials / self._fanouts.get(head, 1.0))
+            rows = max(self.tuning.shared_block_rows, fitting)
+            whole = start == 0 and rows >= len(arrivals)  # a later block may be larger than the first
+            part = arrivals if whole else arrivals.pick(np.s_[start : start + rows])
             start += rows
             hashes = {(head, cls): column for cls, column in part.hashes.items()}
             largest = self._walk(tree, SharedPartials({head: part.rows}, part.ts, part.ends, hashes), found)
             self._fanouts[head] = max(1.0, largest / len(part))
-            if self._held > HELD_RESULTS:
+            if self._held > self.tuning.held_results:
                 yield from emit(plan, self.stores, found.values(), self.counts, self._live)
                 found.clear()
                 self._held = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from watersmeet.kernel.multiquery.paths import Members, Node, Place, tree_of
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, stream_bits, tables_of
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query.shared_dataflow import BEHIND, Join, QueryTail, Relation, SharedDataflow, Way
 
 MAX_STREAMS = 63  # a bit each in a signed word
@@ -56,10 +57,11 @@ class Use:
 class SharedLevel:
     """What of a ring concerns one level."""
 
-    def __init__(self, dataflow: SharedDataflow, level: int) -> None:
+    def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         if len(dataflow.streams) > MAX_STREAMS:
             raise ValueError(f"a ring has {MAX_STREAMS} streams at most, not {len(dataflow.streams)}")
         self.dataflow = dataflow
+        self._tuning = tuning
         self.relations = {one.name: one for one in dataflow.relations if one.level == level}
         self.joins = {join.name: join for join in dataflow.joins if join.level == level}
         self.members = {join.name: Members(join, self.relations) for join in self.joins.values()}
@@ -109,7 +111,10 @@ class SharedLevel:
         for ending in self.dataflow.endings:
             if ending.join in self.joins:
                 endings.setdefault(ending.join, []).append(ending)
-        return {join: tables_of(some, self.dataflow.streams) for join, some in endings.items()}
+        return {
+            join: tables_of(some, self.dataflow.streams, self._tuning.max_pairs)
+            for join, some in endings.items()
+        }
 
     def _where_lateness_counts(self, level: int) -> dict[str, tuple[str, list[int]]]:
         """For each stream that first appears here, the one feed that counts its late tuples, and for whom."""

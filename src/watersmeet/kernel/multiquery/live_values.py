@@ -3,7 +3,7 @@
 After RJoin (Idreos, Liarou, Koubarakis, EDBT 2008), section 6: a rewritten query goes on to the candidate
 with the lowest rate of incoming tuples (RIC), asked for value by value. What a result will meet is that rate
 times the window, so we count the tuples that are alive: the frequent values each by itself, in summaries that
-fade as tuples leave their window (`heavy_hitters`), all others by their average. A way that joins several
+fade as tuples leave their window (`fading_summary`), all others by their average. A way that joins several
 feeds at once is worth the product: the results that one result would become there.
 
 Guarantee: what is followed is a function of the summaries heard and of the streams' progress alone. Every
@@ -18,7 +18,6 @@ Where we differ: nobody is asked. Every packing task tells all buckets what it h
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +28,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.columns.hashing import Hashes, find_values, hash_column
-from watersmeet.kernel.routing.heavy_hitters import Summary, merge, summarise
+from watersmeet.kernel.routing.fading_summary import elapsed_us, fade
+from watersmeet.kernel.routing.heavy_hitters import Summary, summarise
 from watersmeet.query import BEGINNING, NEVER
 from watersmeet.query.shared_dataflow import Expected, SharedDataflow, Way
 
@@ -64,14 +64,15 @@ class LiveValues:
             if not BEGINNING < clock < NEVER:  # nothing was seen, or nothing more will be
                 continue
             new = told.get(name, [])
-            since = self.clocks.get(name, min([clock, *(min_ts for min_ts, _ in new)]))
-            duration = windows[name]
-            passed = max(0, clock - since) / duration if duration else 0.0
-            live = -math.expm1(-passed) / passed if passed else 1.0
-            arrived = merge([summary for _, summary in new], SIZE)
-            old = self.summaries.get(name, Summary())
-            summaries[name] = merge([old.scaled(math.exp(-passed)), arrived.scaled(live)], SIZE)
-            clocks[name] = max(clock, since)
+            since, duration = self.clocks.get(name), windows[name]
+            passed_us = elapsed_us(since, clock, (min_ts for min_ts, _ in new))
+            summaries[name] = fade(
+                self.summaries.get(name, Summary()),
+                (summary for _, summary in new),
+                passed_us / duration if duration else 0.0,
+                SIZE,
+            )
+            clocks[name] = clock if since is None else max(clock, since)
         return LiveValues(summaries, clocks)
 
     def to_json(self) -> dict[str, Any]:

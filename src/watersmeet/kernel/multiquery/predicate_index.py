@@ -24,9 +24,8 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
+from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query.shared_dataflow import QueryTail, Shape, Test
-
-MAX_PAIRS = 1 << 20  # of results and endings, looked at together
 
 Mask = npt.NDArray[np.bool_]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -64,11 +63,14 @@ class _Values:
 class PredicateIndex:
     """The endings of one shape."""
 
-    def __init__(self, shape: Shape, endings: Sequence[QueryTail], bits: int) -> None:
+    def __init__(
+        self, shape: Shape, endings: Sequence[QueryTail], bits: int, max_pairs: int = DEFAULT_TUNING.max_pairs
+    ) -> None:
         """`bits`: of the shape's streams, as in the masks of what is behind."""
         self.shape = shape
         self.numbers = np.array([ending.number for ending in endings], np.int32)
         self._bits = bits
+        self._max_pairs = max_pairs
         self._since: Longs = np.array([ending.since for ending in endings], np.int64)
         self._last_since = int(self._since.max())
         self._between = [test for test in shape.tests if test.other is not None]
@@ -99,7 +101,7 @@ class PredicateIndex:
         start = 0
         while start < len(rows):
             before = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, before + MAX_PAIRS, side="right")))
+            stop = max(start + 1, int(np.searchsorted(ends, before + self._max_pairs, side="right")))
             part = slice(start, stop)
             repeats = high[part] - low[part]
             found = np.repeat(rows[part], repeats)
@@ -167,13 +169,16 @@ class PredicateIndex:
         return keep
 
 
-def tables_of(endings: Sequence[QueryTail], streams: Sequence[str]) -> list[PredicateIndex]:
+def tables_of(
+    endings: Sequence[QueryTail], streams: Sequence[str], max_pairs: int = DEFAULT_TUNING.max_pairs
+) -> list[PredicateIndex]:
     """The endings of a join, one table a shape; `streams` gives the bits of the masks."""
     shapes: dict[Shape, list[QueryTail]] = {}
     for ending in endings:
         shapes.setdefault(ending.shape, []).append(ending)
     return [
-        PredicateIndex(shape, same, stream_bits(streams, shape.streams)) for shape, same in shapes.items()
+        PredicateIndex(shape, same, stream_bits(streams, shape.streams), max_pairs)
+        for shape, same in shapes.items()
     ]
 
 

@@ -4,9 +4,9 @@ Fed answers in the order of the watermark (every answer of a batch appears no ea
 before), it keeps for each present value the instant until which it is present, and lets an answer out when
 there was at least an instant without its value before t. Values are found by hash and told apart by value.
 
-    a life [3, 9) was let out, then come [5, 12), [12, 20), [25, 30) of the same value    out: [25, 30)
+    lifetime [3, 9) was let out, then come [5, 12), [12, 20), [25, 30) of the same value    out: [25, 30)
 
-With a limit of memory a value that there is no room to remember is not let out either: it would be let out
+With a limit of memory a value that there is no space to remember is not let out either: it would be let out
 again and again. It may appear later, with another answer, once others have gone.
 """
 
@@ -33,8 +33,8 @@ class DistinctValues:
 
     def __init__(self, columns: tuple[str, ...], limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
-        self.left_out = 0  # in the latest step: values that would have appeared, had there been room
-        self.room = HoldBuffer("#present", ANSWER_END)
+        self.left_out = 0  # in the latest step: values that would have appeared, had there been space
+        self.buffer = HoldBuffer("#present", ANSWER_END)
         self._columns = columns
         self._now = _ABSENT
         self._present: pa.RecordBatch | None = None
@@ -44,7 +44,7 @@ class DistinctValues:
     @property
     def nbytes(self) -> int:
         present = self._present.nbytes if self._present is not None else 0
-        return int(self.room.nbytes + present + _TABLE_BYTES * len(self._hashes))
+        return int(self.buffer.nbytes + present + _TABLE_BYTES * len(self._hashes))
 
     def step(self, answers: pa.RecordBatch) -> pa.RecordBatch:
         """The answers that let their value appear."""
@@ -68,11 +68,11 @@ class DistinctValues:
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
-        return self.room.persisted()
+        return self.buffer.persisted()
 
     def snapshot(self) -> dict[str, int]:
         """The few numbers to persist beside them."""
-        return {"now": self._now, "next_number": self.room.next_number}
+        return {"now": self._now, "next_number": self.buffer.next_number}
 
     @classmethod
     def restore(
@@ -86,9 +86,9 @@ class DistinctValues:
         values = cls(columns, limit_bytes)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
-            values.room.add(chunk.batch, chunk.number)
+            values.buffer.add(chunk.batch, chunk.number)
             values._merge(chunk.batch)
-        values.room.next_number = snapshot["next_number"]
+        values.buffer.next_number = snapshot["next_number"]
         return values
 
     def _hash(self, batch: pa.RecordBatch) -> Hashes:
@@ -132,26 +132,26 @@ class DistinctValues:
         until = np.full(len(hashes), _ABSENT)
         if self._present is None or not len(self._hashes):
             return until
-        place = np.searchsorted(self._hashes, hashes)
+        entry = np.searchsorted(self._hashes, hashes)
         open_ = np.arange(len(hashes))
         while len(open_):
-            inside = place[open_] < len(self._hashes)
+            inside = entry[open_] < len(self._hashes)
             open_ = open_[inside]
-            open_ = open_[self._hashes[place[open_]] == hashes[open_]]
-            known = self._present.take(pa.array(place[open_]))
+            open_ = open_[self._hashes[entry[open_]] == hashes[open_]]
+            known = self._present.take(pa.array(entry[open_]))
             same = self._same(values.take(pa.array(open_)), known)
-            until[open_[same]] = np.maximum(until[open_[same]], self._until[place[open_[same]]])
-            place[open_] += 1
+            until[open_[same]] = np.maximum(until[open_[same]], self._until[entry[open_[same]]])
+            entry[open_] += 1
         return until
 
     def _remember(self, values: pa.RecordBatch, until: Longs, now: int) -> None:
-        self._now = max(self._now, now)  # later answers appear after now: a shorter presence is over
+        self._now = max(self._now, now)  # later answers appear after now: a shorter presence has ended
         keep = values.select([*self._columns]).append_column(ANSWER_END, pa.array(until))
-        self.room.add(keep)
+        self.buffer.add(keep)
         self._merge(keep)
-        self.room.close_before(self._now)
+        self.buffer.close_before(self._now)
         if self.limit_bytes is not None and self._present is not None and self.nbytes > self.limit_bytes:
-            self.room.replace_all(self._present)  # without the shorter presences of the same values
+            self.buffer.replace_all(self._present)  # without the shorter presences of the same values
 
     def _fits(self, values: pa.RecordBatch, before: Longs, t: Longs) -> npt.NDArray[np.bool_]:
         """Which values are remembered already, or can be; those that come first are taken first."""

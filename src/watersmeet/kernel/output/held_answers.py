@@ -1,10 +1,10 @@
 """Answers that wait for the watermark, for DISTINCT and for aggregates.
 
 `AnswerDelay` lets an answer out once the watermark is past t, since only then is it known what else appeared
-before it. `AnswerSampler` lets it out at every tick of its life [t, end) that the watermark has passed, with
-the tick beside it: grouping what comes out by tick gives the relation of valid answers at each tick.
+before it. `AnswerSampler` lets it out at every tick of its lifetime [t, end) that the watermark has passed,
+with the tick beside it: grouped by tick, its output is the relation of valid answers at each tick.
 
-    ticks every 10, answer with life [12, 35), watermark 25 then 40    out: tick 20, then tick 30
+    ticks every 10, answer with lifetime [12, 35), watermark 25 then 40    out: tick 20, then tick 30
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BLOCK_ROWS = 1 << 18  # rows sampled at once
 class HeldAnswers(Protocol):
     """What waits between a join and its output."""
 
-    room: HoldBuffer
+    buffer: HoldBuffer
     watermark: int
 
     def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
@@ -37,32 +37,34 @@ class AnswerDelay:
     """Holds answers until the watermark is past t."""
 
     def __init__(self, section: str) -> None:
-        self.room = HoldBuffer(section, ANSWER_TS)
+        self.buffer = HoldBuffer(section, ANSWER_TS)
         self.watermark = BEGINNING
 
     def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
         since, self.watermark = self.watermark, max(self.watermark, watermark)
-        for batch in self.room.batches():
+        for batch in self.buffer.batches():
             t = np.asarray(batch.column(ANSWER_TS))
             due = (t >= since) & (t < self.watermark)
             if due.any():
                 yield batch.filter(pa.array(due))
-        self.room.close_before(self.watermark)
+        self.buffer.close_before(self.watermark)
 
 
 class AnswerSampler:
-    """Repeats answers at each tick of their lives, as the watermark passes the ticks."""
+    """Repeats answers at each tick of their lifetimes, as the watermark passes the ticks."""
 
     def __init__(self, section: str, every_us: int) -> None:
-        self.room = HoldBuffer(section, ANSWER_END)
+        self.buffer = HoldBuffer(section, ANSWER_END)
         self.watermark = BEGINNING
         self._every_us = every_us
 
     def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
         since, self.watermark = self.watermark, max(self.watermark, watermark)
-        for batch in self.room.batches():
+        for batch in self.buffer.batches():
             yield from self._sample(batch, since)
-        self.room.close_before(self.watermark + 1)  # life [t, end): over when the watermark reaches its end
+        self.buffer.close_before(
+            self.watermark + 1
+        )  # a lifetime [t, end) is past when the watermark reaches its end
 
     def _sample(self, batch: pa.RecordBatch, since: int) -> Iterator[pa.RecordBatch]:
         every = self._every_us

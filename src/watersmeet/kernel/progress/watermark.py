@@ -16,7 +16,7 @@ from watersmeet.query import BEGINNING, NEVER, Query
 
 @dataclass(frozen=True)
 class Punctuation:
-    """What a micro-batch tells of progress: largest event times by stream, the batch's own time, the end."""
+    """What a micro-batch says of progress: largest event times by stream, the batch's own time, the end."""
 
     max_ts: Mapping[str, int] = field(default_factory=dict)
     now_us: int | None = None
@@ -37,23 +37,23 @@ def lateness_policies(query: Query) -> dict[str, LatenessPolicy]:
 
 @dataclass
 class Silence:
-    """Follows when streams were last heard of, by the clock of the batches."""
+    """Follows when streams last brought tuples, by the clock of the batches."""
 
     lateness: Mapping[str, LatenessPolicy]
-    last_heard_us: dict[str, int] = field(default_factory=dict)
+    last_seen_us: dict[str, int] = field(default_factory=dict)
 
-    def idle(self, marks: Punctuation) -> set[str]:
+    def idle(self, punctuation: Punctuation) -> set[str]:
         """Closes a micro-batch; the streams that nobody waits for any more."""
-        if marks.now_us is None:
+        if punctuation.now_us is None:
             return set()
         for stream in self.lateness:
-            if stream in marks.max_ts or stream not in self.last_heard_us:
-                self.last_heard_us[stream] = marks.now_us
+            if stream in punctuation.max_ts or stream not in self.last_seen_us:
+                self.last_seen_us[stream] = punctuation.now_us
         return {
             stream
             for stream, lateness in self.lateness.items()
             if lateness.idle_after_us is not None
-            and marks.now_us - self.last_heard_us[stream] > lateness.idle_after_us
+            and punctuation.now_us - self.last_seen_us[stream] > lateness.idle_after_us
         }
 
 
@@ -64,29 +64,29 @@ class Watermark:
     lateness: Mapping[str, LatenessPolicy]
     now: int = BEGINNING
     max_ts: dict[str, int] = field(default_factory=dict)
-    _last_heard_us: dict[str, int] = field(default_factory=dict)
+    _last_seen_us: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._silence = Silence(self.lateness, self._last_heard_us)
+        self._silence = Silence(self.lateness, self._last_seen_us)
 
-    def advance(self, marks: Punctuation) -> int:
+    def advance(self, punctuation: Punctuation) -> int:
         """Closes a micro-batch."""
-        for stream, ts in marks.max_ts.items():
+        for stream, ts in punctuation.max_ts.items():
             self.max_ts[stream] = max(ts, self.max_ts.get(stream, BEGINNING))
-        idle = self._silence.idle(marks)
+        idle = self._silence.idle(punctuation)
         bounds = [
             self.max_ts[stream] - lateness.lateness_us if stream in self.max_ts else BEGINNING
             for stream, lateness in self.lateness.items()
             if stream not in idle
         ]
-        if marks.is_end:
+        if punctuation.is_end:
             self.now = NEVER
         elif bounds:
             self.now = max(self.now, min(bounds))
         return self.now
 
     def snapshot(self) -> dict[str, object]:
-        return {"now": self.now, "max_ts": self.max_ts, "last_heard_us": self._last_heard_us}
+        return {"now": self.now, "max_ts": self.max_ts, "last_heard_us": self._last_seen_us}
 
     @classmethod
     def restore(cls, lateness: Mapping[str, LatenessPolicy], snapshot: Mapping[str, Any]) -> Watermark:

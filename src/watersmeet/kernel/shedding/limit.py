@@ -9,10 +9,10 @@ from enum import StrEnum
 class Shed(StrEnum):
     """Which tuples go first when state outgrows its limit."""
 
-    RANDOM = "random"  # any of them, with equal chances
-    OLDEST = "oldest"  # those with the least of their life before them
+    RANDOM = "random"  # any of them, with equal probability
+    OLDEST = "oldest"  # those with the shortest remaining lifetime
     LEAST = "least"  # those from which the fewest answers are expected
-    NONE = "none"  # none at all: the limit is only told of
+    NONE = "none"  # none at all: passing the limit is only reported
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Removing tuples when a bucket's state outgrows its limit.
 
 Whatever is removed, answers are a part of the right ones: each is still found by the last of its tuples to
-arrive, if the others are there. Rows that are over go first, and cost nothing. Of the live ones those with
-the lowest *priority* go, which the policy gives:
+arrive, if the others are there. Expired rows go first, and cost nothing. Of the live ones those with the
+lowest *priority* go, which the policy gives:
 
     random   a fixed pseudo-random number of the tuple: what stays is a uniform sample of the window
-    oldest   the life before it
-    least    drawn by worth (`weighed_sample`): the life before it, times the number of live tuples that match
-             it in each input next to it
+    oldest   its remaining lifetime
+    least    drawn by weight (`weighted_sample`): its remaining lifetime, times the number of live tuples that
+             match it in each input next to it
 
 A tuple's random number is a hash of its event time, its keys and its input, so a batch that is done again
 sheds the same tuples, whatever the chunks they lie in; and as the same numbers stay, tuples that have once
@@ -30,18 +30,21 @@ import pyarrow as pa
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.join.multiway import MultiwayJoin
-from watersmeet.kernel.layout import PLACE, TS, InputLayout
+from watersmeet.kernel.layout import POSITION, TS, InputLayout
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
 from watersmeet.kernel.state.chunk import Chunk
-from watersmeet.kernel.state.chunks import MERGE_ROWS, PersistedChunk
-from watersmeet.kernel.state.slice import ends_from_ts, successors
-from watersmeet.kernel.state.weighed_sample import chances, chances_of, priorities, with_chances
-from watersmeet.query import WindowKind
+from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.weighted_sample import (
+    inclusion_probabilities,
+    priorities,
+    probabilities_of,
+    with_probabilities,
+)
 from watersmeet.query.byte_size import split_evenly
 
 SHED_TO = 0.85  # of the limit; the rest is room until the next time
-SPARE = 0.95  # live tuples up to this share of the limit are left alone when dropping dead rows is enough
-WORTH = 0.125  # a chunk that would lose less than this share of its rows is left as it is, if others do
+SPARE = 0.95  # live tuples up to this share of the limit stay when dropping expired rows is enough
+REWRITE_SHARE = 0.125  # a chunk that would lose a smaller share of its rows is left as it is, if others do
 ROUNDS = 40
 
 Floats = npt.NDArray[np.float32]
@@ -49,7 +52,7 @@ Mask = npt.NDArray[np.bool_]
 Shares = tuple[tuple[int, ...], np.uint64, npt.NDArray[np.int64]]  # classes, mask of the hash, counts by it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Rows:
     """All rows an input holds, chunk after chunk in the order of their first event times."""
 
@@ -57,9 +60,9 @@ class _Rows:
     chunks: tuple[Chunk, ...]
     owners: npt.NDArray[np.int32]  # the chunk of each row
     ts: Longs
-    places: Longs | None
+    positions: Longs | None
     live: Mask
-    life: Floats  # how much of its life is before each row
+    remaining: Floats  # lifetime of each row
     nbytes: Floats  # of each row, with its part of the indexes
 
     @property
@@ -73,16 +76,16 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which rows of an input stay, and under `least` the chance that each had to."""
+    """Which rows of an input stay, and under `least` the inclusion probability of each."""
 
     keep: Mask
-    chances: Floats | None = None
+    probabilities: Floats | None = None
 
 
 def bring_under(join: MultiwayJoin, limit: StateLimit, beside: int = 0) -> dict[str, Longs]:
     """Removes tuples until a join and `beside` bytes take no more than the limit.
 
-    Returns the event times (or places, under a ROWS window) of the live ones among them, by alias.
+    Returns the event times (or row positions, under a ROWS window) of the live ones among them, by alias.
     """
     lost: dict[str, Longs] = {}
     goal = SHED_TO * limit.nbytes - beside
@@ -100,9 +103,9 @@ def bring_under(join: MultiwayJoin, limit: StateLimit, beside: int = 0) -> dict[
 def _remove(
     join: MultiwayJoin, limit: StateLimit, beside: int, goal: float, *, again: bool
 ) -> dict[str, Longs]:
-    """One round: drops what is over, and as many live tuples as the goal asks for.
+    """One round: drops expired tuples, and as many live ones as the goal asks for.
 
-    Inputs are looked at one after another, so that what is known of each row is in memory for one only.
+    Inputs are taken one after another, so that what is known of each row is in memory for one only.
     """
     aliases = [alias for alias, store in join.stores.items() if store.chunks]
     live_bytes = {alias: _rows_of(join, alias).live_bytes for alias in aliases}
@@ -115,8 +118,8 @@ def _remove(
         rows = _rows_of(join, alias)
         choice = _Choice(rows.live)
         if live_bytes[alias] > parts[alias]:
-            worth = None if counts is None else _expected_matches(rows, counts) * rows.life
-            choice = _choose(limit.shed, number, rows, worth, parts[alias])
+            weights = None if counts is None else _expected_matches(rows, counts) * rows.remaining
+            choice = _choose(limit.shed, number, rows, weights, parts[alias])
         positions = _thin(join, rows, choice if again else _spare_chunks(rows, choice, parts[alias]))
         if len(positions):
             lost[alias] = positions
@@ -130,26 +133,26 @@ def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
     index_bytes = store.used_index_bytes / max(1, store.indexed_rows)
     row_bytes = [chunk.nbytes / chunk.rows + index_bytes for chunk in chunks]
     ts = _column(chunks, TS)
-    places = _column(chunks, PLACE) if layout.window.counts_rows else None
+    positions = _column(chunks, POSITION) if layout.window.counts_rows else None
     first = int(ts.min())
-    if places is not None:
-        life = successors(layout.window, places) - store.newest_place
-    elif layout.window.kind is WindowKind.UNBOUNDED:
-        life = ts - (first - 1)  # all live for ever: then the newer ones count as longer
+    if positions is not None:
+        remaining = layout.window.expires_at(positions) - store.newest_position
+    elif not layout.window.is_bounded:
+        remaining = ts - (first - 1)  # none ever expires: then the newer ones count as longer
     else:
-        life = ends_from_ts(layout.window, ts) - max(join.watermark, first - 1)
-    live = life > 0
+        remaining = layout.window.expires_at(ts) - max(join.watermark, first - 1)
+    live = remaining > 0
     if join.layout.delayed:
         live |= ts >= join.watermark  # they still wait to be joined
     return _Rows(
-        layout,
-        chunks,
-        np.repeat(np.arange(len(chunks), dtype=np.int32), sizes),
-        ts,
-        places,
-        live,
-        np.maximum(life, 1).astype(np.float32),
-        np.repeat(np.array(row_bytes, np.float32), sizes),
+        layout=layout,
+        chunks=chunks,
+        owners=np.repeat(np.arange(len(chunks), dtype=np.int32), sizes),
+        ts=ts,
+        positions=positions,
+        live=live,
+        remaining=np.maximum(remaining, 1).astype(np.float32),
+        nbytes=np.repeat(np.array(row_bytes, np.float32), sizes),
     )
 
 
@@ -157,14 +160,14 @@ def _column(chunks: tuple[Chunk, ...], name: str) -> Longs:
     return np.concatenate([np.asarray(chunk.column(name)) for chunk in chunks])
 
 
-def _choose(shed: Shed, number: int, rows: _Rows, worth: Floats | None, nbytes: float) -> _Choice:
+def _choose(shed: Shed, number: int, rows: _Rows, weights: Floats | None, nbytes: float) -> _Choice:
     """The live rows of highest priority that fit."""
-    if worth is None:
-        priority = rows.life if shed is Shed.OLDEST else _random(number, rows)
+    if weights is None:
+        priority = rows.remaining if shed is Shed.OLDEST else _random(number, rows)
         return _Choice(_highest(rows, priority, nbytes)[0])
     share = nbytes / rows.live_bytes
-    keep, bound = _highest(rows, priorities(worth, _random(number, rows), share), nbytes)
-    return _Choice(keep, chances(worth, bound, share))
+    keep, bound = _highest(rows, priorities(weights, _random(number, rows), share), nbytes)
+    return _Choice(keep, inclusion_probabilities(weights, bound, share))
 
 
 def _random(number: int, rows: _Rows) -> Floats:
@@ -200,8 +203,8 @@ def _expected_matches(rows: _Rows, counts: Mapping[str, list[Shares]]) -> Floats
     """For each row, the product over the inputs next to it of how many live tuples have its keys there."""
     product = np.ones(len(rows.ts), np.float32)
     for classes, mask, table in counts[rows.layout.alias]:
-        places = (rows.hashes(classes) & mask).view(np.int64)
-        product *= table[places].astype(np.float32) + np.float32(0.25)  # not seen yet is not never
+        entries = (rows.hashes(classes) & mask).view(np.int64)
+        product *= table[entries].astype(np.float32) + np.float32(0.25)  # not seen yet is not never
     return product
 
 
@@ -218,21 +221,22 @@ def _highest(rows: _Rows, priority: Floats, nbytes: float) -> tuple[Mask, float]
 def _spare_chunks(rows: _Rows, choice: _Choice, nbytes: float) -> _Choice:
     """Leaves chunks alone that have little to give, as long as the rest is enough."""
     sizes = np.bincount(rows.owners)
-    going = ~choice.keep if choice.chances is None else np.where(rows.live, 1 - choice.chances, 1)
+    known = choice.probabilities
+    going = ~choice.keep if known is None else np.where(rows.live, 1 - known, 1)
     leaving = np.bincount(rows.owners, going, len(sizes))
-    alone = (leaving < WORTH * sizes)[rows.owners]
+    alone = (leaving < REWRITE_SHARE * sizes)[rows.owners]
     spared = choice.keep | alone
-    if rows.nbytes[spared].sum(dtype=np.float64) > nbytes * (1 + WORTH):
+    if rows.nbytes[spared].sum(dtype=np.float64) > nbytes * (1 + REWRITE_SHARE):
         return choice
-    judged = None if choice.chances is None else np.where(alone, np.float32(1), choice.chances)
+    judged = None if known is None else np.where(alone, np.float32(1), known)
     return _Choice(spared, judged)
 
 
 def _thin(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> Longs:
-    """Replaces the chunks that lose rows; the times or places of the live tuples lost."""
+    """Replaces the chunks that lose rows; the times or row positions of the live tuples lost."""
     if not choice.keep.all():
         join.replace_chunks(rows.layout.alias, _thinned(join, rows, choice))
-    return (rows.ts if rows.places is None else rows.places)[rows.live & ~choice.keep]
+    return (rows.ts if rows.positions is None else rows.positions)[rows.live & ~choice.keep]
 
 
 def _thinned(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> list[PersistedChunk]:
@@ -242,22 +246,22 @@ def _thinned(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> list[Persisted
     remaining: list[PersistedChunk] = []
     run: list[pa.RecordBatch] = []
     since = 0
-    for place, chunk in enumerate(rows.chunks):
-        mine = rows.owners == place
-        mask, weighed = choice.keep[mine], False
-        if choice.chances is not None:
-            weighed = bool((choice.chances[mine] < chances_of(chunk.held)).any())
-        if mask.all() and not weighed:
+    for owner, chunk in enumerate(rows.chunks):
+        mine = rows.owners == owner
+        mask, is_sampled = choice.keep[mine], False
+        if choice.probabilities is not None:
+            is_sampled = bool((choice.probabilities[mine] < probabilities_of(chunk.held)).any())
+        if mask.all() and not is_sampled:
             remaining.append(PersistedChunk(alias, chunk.number, chunk.held))
             continue
         if not mask.any():
             continue
         batch = chunk.batch
-        if weighed and choice.chances is not None:
-            batch = with_chances(batch, choice.chances[mine])
+        if is_sampled and choice.probabilities is not None:
+            batch = with_probabilities(batch, choice.probabilities[mine])
         size = sum(part.num_rows for part in run)
         too_long = duration is not None and abs(chunk.max_ts - since) > duration // 2
-        if run and (too_long or size + np.count_nonzero(mask) > MERGE_ROWS):
+        if run and (too_long or size + np.count_nonzero(mask) > join.tuning.merge_rows):
             remaining.append(PersistedChunk(alias, number, _joined(run)))
             number, run = number + 1, []
         if not run:
@@ -269,7 +273,7 @@ def _thinned(join: MultiwayJoin, rows: _Rows, choice: _Choice) -> list[Persisted
 
 
 def _joined(run: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches as one, though only some of them know the chances of their rows."""
+    """Batches as one, though only some of them know the inclusion probabilities of their rows."""
     if any(batch.schema != run[0].schema for batch in run):
-        run = [with_chances(batch, np.ones(batch.num_rows, np.float32)) for batch in run]
+        run = [with_probabilities(batch, np.ones(batch.num_rows, np.float32)) for batch in run]
     return pa.concat_batches(run)

@@ -4,16 +4,16 @@ After DHTJoin's section 5 (see `plan.completeness`): a stream that keeps a share
 share of its matches. There the share follows from rates and memory; here it is counted. A ledger has, per
 input and stretch of time, how many tuples arrived and how many of them were shed. When a tuple of input h
 arrives at t, its partners of input j are those with times in [start of j's window at t, end of the tuple's
-own life); n of them arrived, g of them are gone. All combinations of the arriving tuple with its partners are
-n1 * n2 * ..., those that can still be found (n1 - g1) * (n2 - g2) * ... The arriving tuple itself is never
-missing: that is where we differ from the paper's product over all streams.
+own lifetime); n of them arrived, g of them are gone. All combinations of the arriving tuple with its partners
+are n1 * n2 * ..., those that can still be found (n1 - g1) * (n2 - g2) * ... The arriving tuple itself is
+never missing: that is where we differ from the paper's product over all streams.
 
     two streams, a third of both windows kept: completeness 1/3, not 1/9
 
-Summed over the arrivals of a step this is the chance P that an answer due in it is found. If A answers were
-found, A / P were due. That takes matches to be as likely for tuples kept as for tuples shed: so it is for
-random shedding, and under one window for the oldest. Where tuples are shed for matching little, more is found
-than this tells.
+Summed over the arrivals of a step this is the probability P that an answer due in it is found. If A answers
+were found, A / P were due. That takes matches to be as likely for tuples kept as for tuples shed: so it is
+for random shedding, and under one window for the oldest. Where tuples are shed for matching little, more is
+found than this says.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ import numpy.typing as npt
 
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.layout import InputLayout
-from watersmeet.kernel.state.slice import ends_from_ts
-from watersmeet.kernel.state.store import Arrivals
-from watersmeet.query import BEGINNING, Window, WindowKind
+from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
+from watersmeet.query import BEGINNING, Window
 
-BINS_PER_WINDOW = 64
-MAX_BINS = 512  # a watermark that stands still must not let a ledger grow for ever
 INSTANTS = 16  # arrivals of an input in a step are taken to come at this many instants
 
 Floats = npt.NDArray[np.float64]
@@ -40,16 +38,19 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass
 class Ledger:
-    """Tuples of one input by event time, or by place under a ROWS window: how many came, how many went."""
+    """Tuples of one input by event time, or by row position under a ROWS window: how many came and went."""
 
     window: Window
     width: int
     bins: dict[int, list[int]] = field(default_factory=dict)  # number of the bin -> [arrived, shed]
-    newest_place: int = -1  # of the whole stream, under a ROWS window
+    newest_position: int = -1  # of the whole stream, under a ROWS window
+    max_bins: int = DEFAULT_TUNING.max_bins
 
     @classmethod
-    def of(cls, window: Window) -> Ledger:
-        return cls(window, 0 if not window.is_bounded else max(1, window.size // BINS_PER_WINDOW))
+    def of(cls, window: Window, tuning: Tuning = DEFAULT_TUNING) -> Ledger:
+        span = window.duration_us if window.row_count is None else window.row_count
+        width = 0 if span is None else max(1, span // tuning.bins_per_window)
+        return cls(window, width, max_bins=tuning.max_bins)
 
     def arrive(self, positions: Longs) -> None:
         self._add(positions, 0)
@@ -62,12 +63,12 @@ class Ledger:
         return any(gone > 0 for _, gone in self.bins.values())
 
     def expire(self, watermark: int) -> None:
-        """Forgets what no tuple at or after the watermark can meet."""
+        """Forgets the tuples that none at or after the watermark can meet."""
         if self.width and watermark != BEGINNING:
-            now = self.newest_place + 1 if self.window.counts_rows else watermark
-            oldest = int(window_start(self.window, np.array([now]))[0])
+            now = self.newest_position + 1 if self.window.counts_rows else watermark
+            oldest = self.window.first_inside(now)
             self.bins = {n: counts for n, counts in self.bins.items() if (n + 1) * self.width > oldest}
-        while len(self.bins) > MAX_BINS:
+        while len(self.bins) > self.max_bins:
             self._coarsen()
 
     def between(self, low: Longs, high: Longs) -> tuple[Floats, Floats]:
@@ -91,13 +92,13 @@ class Ledger:
         return {
             "width": self.width,
             "bins": [[n, came, gone] for n, (came, gone) in sorted(self.bins.items())],
-            "newest_place": self.newest_place,
+            "newest_place": self.newest_position,
         }
 
     @classmethod
-    def restore(cls, window: Window, snapshot: Mapping[str, Any]) -> Ledger:
+    def restore(cls, window: Window, snapshot: Mapping[str, Any], tuning: Tuning = DEFAULT_TUNING) -> Ledger:
         bins = {int(n): [came, gone] for n, came, gone in snapshot["bins"]}
-        return cls(window, snapshot["width"], bins, snapshot["newest_place"])
+        return cls(window, snapshot["width"], bins, snapshot["newest_place"], tuning.max_bins)
 
     def _add(self, positions: Longs, part: int) -> None:
         owners = positions // self.width if self.width else np.zeros(len(positions), np.int64)
@@ -116,14 +117,15 @@ class Ledger:
 
 
 class Survival:
-    """The ledgers of all inputs of a join, and the chance of an answer to be found."""
+    """The ledgers of all inputs of a join, and the share of answers that are found."""
 
-    def __init__(self, inputs: Sequence[InputLayout]) -> None:
+    def __init__(self, inputs: Sequence[InputLayout], tuning: Tuning = DEFAULT_TUNING) -> None:
         self.inputs = tuple(inputs)
-        self.ledgers = {item.alias: Ledger.of(item.window) for item in inputs}
+        self.ledgers = {item.alias: Ledger.of(item.window, tuning) for item in inputs}
+        self._tuning = tuning
 
-    def chance(self, arrived: Mapping[str, Arrivals]) -> float | None:
-        """The chance that an answer due with these arrivals is found, and enters them in the ledgers.
+    def found_share(self, arrived: Mapping[str, Arrivals]) -> float | None:
+        """The expected share of the answers due with these arrivals that are found; enters the arrivals.
 
         None if none is due. Inputs are taken in the join's order: a tuple meets the new tuples of inputs
         before its own only, so that each combination counts once.
@@ -157,40 +159,26 @@ class Survival:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         windows = {item.alias: item.window for item in self.inputs}
-        self.ledgers = {alias: Ledger.restore(windows[alias], snapshot[alias]) for alias in self.ledgers}
+        self.ledgers = {
+            alias: Ledger.restore(windows[alias], snapshot[alias], self._tuning) for alias in self.ledgers
+        }
 
     def _partners(self, item: InputLayout, new: Arrivals) -> tuple[Floats, Floats]:
         """Combinations of partners at some instants of the arrivals: all there were, and those left."""
-        places = np.linspace(0, len(new) - 1, INSTANTS).astype(np.int64)
-        t = np.sort(new.ts)[places]
-        end = ends_from_ts(item.window, t)
+        t = np.sort(new.ts)[np.linspace(0, len(new) - 1, INSTANTS).astype(np.int64)]
+        end = item.window.known_end_us(t)
         all_, kept = np.ones(INSTANTS), np.ones(INSTANTS)
         for other in self.inputs:
             if other.alias != item.alias:
                 ledger = self.ledgers[other.alias]
                 if other.window.counts_rows:
-                    now = np.full(INSTANTS, ledger.newest_place + 1)
-                    came, went = ledger.between(window_start(other.window, now), now)
+                    now = np.full(INSTANTS, ledger.newest_position + 1)
+                    came, went = ledger.between(other.window.first_inside(now), now)
                 else:
-                    came, went = ledger.between(window_start(other.window, t), end)
+                    came, went = ledger.between(other.window.first_inside(t), end)
                 all_ *= came
                 kept *= came - went
         return all_, kept
 
     def _enter(self, item: InputLayout, new: Arrivals) -> None:
-        self.ledgers[item.alias].arrive(new.ts if new.places is None else new.places)
-
-
-def window_start(window: Window, now: Longs) -> Longs:
-    """The first event time, or place, inside the window at each of these."""
-    match window.kind:
-        case WindowKind.RANGE:
-            return now - window.size
-        case WindowKind.TUMBLE:
-            return now // window.size * window.size
-        case WindowKind.ROWS:
-            return now - window.size
-        case WindowKind.TUMBLE_ROWS:
-            return (now - 1) // window.size * window.size
-        case _:
-            return np.full(len(now), np.iinfo(np.int64).min // 2)
+        self.ledgers[item.alias].arrive(new.ts if new.positions is None else new.positions)

@@ -1,4 +1,4 @@
-"""The payload of one input's tuples: chunks of rows in a row, and how rows are gathered from them."""
+"""The payload of one input's tuples: chunks of consecutive rows, and how rows are taken from them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.narrow import Narrowing, is_of_words, narrowing_of, widened
-from watersmeet.query import NEVER
 
 
 @dataclass(frozen=True)
-class Words:
-    """A column of whole words without NULLs: what is held, in few bytes maybe, and what to add to it."""
+class WordColumn:
+    """A column of 64-bit words without NULLs: what is held, in few bytes maybe, and what to add to it."""
 
     held: npt.NDArray[Any]
     low: int
     type_: pa.DataType
 
-    def at(self, places: Longs) -> Longs:
-        first, last = int(places[0]), int(places[-1])
-        in_a_row = last - first == len(places) - 1 and bool((places[1:] > places[:-1]).all())
-        words = self.held[first : last + 1] if in_a_row else self.held[places]
+    def at(self, rows: Longs) -> Longs:
+        first, last = int(rows[0]), int(rows[-1])
+        in_sequence = last - first == len(rows) - 1 and bool((rows[1:] > rows[:-1]).all())
+        words = self.held[first : last + 1] if in_sequence else self.held[rows]
         return words.astype(np.int64) + self.low
 
 
@@ -41,10 +40,8 @@ class Chunk:
     held: pa.RecordBatch  # as it is in memory: narrowed or not
     min_ts: int
     max_ts: int
-    half_ts: int  # the largest event time of its first half
-    last_place: int = -1
-    max_end: int = NEVER  # with `half_end`: of rows that bring their own ends
-    half_end: int = NEVER
+    expires_at: int  # the progress at which all rows have expired (`expiry`)
+    half_expires_at: int  # the same for the first half of the rows; NEVER where a chunk is not cut
 
     @property
     def rows(self) -> int:
@@ -73,43 +70,43 @@ class Chunk:
             return pa.nulls(self.rows)
         return self._narrowing.column(self.held, name)
 
-    def words(self, name: str) -> Words | None:
-        """A column to read at any place; None if it is not of whole words, or has NULLs."""
+    def words(self, name: str) -> WordColumn | None:
+        """A column to read at any rows; None if it is not of 64-bit words, or has NULLs."""
         if name not in self._words:
             self._words[name] = self._find_words(name)
         return self._words[name]
 
-    def _find_words(self, name: str) -> Words | None:
-        place = self.held.schema.get_field_index(name)
-        if place < 0:
+    def _find_words(self, name: str) -> WordColumn | None:
+        number = self.held.schema.get_field_index(name)
+        if number < 0:
             return None
-        column, type_ = self.held.column(place), self.schema.field(place).type
+        column, type_ = self.held.column(number), self.schema.field(number).type
         if name in self._narrowing.lows:
-            return Words(np.asarray(column), self._narrowing.lows[name], type_)
+            return WordColumn(np.asarray(column), self._narrowing.lows[name], type_)
         if not (is_of_words(type_) or pa.types.is_float64(type_)) or column.null_count:
             return None
-        return Words(np.asarray(column.view(pa.int64())), 0, type_)
+        return WordColumn(np.asarray(column.view(pa.int64())), 0, type_)
 
     @cached_property
     def _narrowing(self) -> Narrowing:
         return narrowing_of(self.held)
 
     @cached_property
-    def _words(self) -> dict[str, Words | None]:
+    def _words(self) -> dict[str, WordColumn | None]:
         return {}
 
 
 @dataclass(frozen=True)
-class _Share:
-    """Rows to take from one chunk: where they go, and where in the chunk they are."""
+class _Part:
+    """Rows to take from one chunk: which of the rows asked for they are, and which of the chunk."""
 
     chunk: Chunk
-    places: Places
+    asked: Selection
     local: Longs
 
 
 def owners_of(chunks: Sequence[Chunk], rows: Longs) -> Longs:
-    """For each row the place of its chunk, which are in order; -1 for rows before the first."""
+    """For each row the number of its chunk, which are in order; -1 for rows before the first."""
     starts = np.fromiter((chunk.start for chunk in chunks), np.int64, len(chunks))
     owners: Longs = np.searchsorted(starts, rows, side="right") - 1
     return owners
@@ -124,38 +121,38 @@ def held_by(chunks: Sequence[Chunk], rows: Longs) -> npt.NDArray[np.bool_]:
     return (owners >= 0) & (rows < stops[owners])
 
 
-def gather(chunks: Sequence[Chunk], columns: Sequence[str], rows: Longs) -> list[pa.Array]:
+def take_rows(chunks: Sequence[Chunk], columns: Sequence[str], rows: Longs) -> list[pa.Array]:
     """Columns at these rows, in any order, each of which is in one of the chunks."""
     if not len(rows):
         return [chunks[-1].column(name).slice(0, 0) for name in columns]
     owners = owners_of(chunks, rows)
-    shares = []
-    for places in groups_of(owners):
-        chunk = chunks[int(owners[places][0])]
-        shares.append(_Share(chunk, places, rows[places] - chunk.start))
-    return [_taken(shares, name, len(rows)) for name in columns]
+    parts = []
+    for asked in groups_of(owners):
+        chunk = chunks[int(owners[asked][0])]
+        parts.append(_Part(chunk, asked, rows[asked] - chunk.start))
+    return [_take_column(parts, name, len(rows)) for name in columns]
 
 
-def _taken(shares: Sequence[_Share], name: str, count: int) -> pa.Array:
-    """A column of so many rows that are shared out among chunks."""
-    known = [share.chunk.words(name) for share in shares]
+def _take_column(parts: Sequence[_Part], name: str, count: int) -> pa.Array:
+    """A column of so many rows that are in several chunks."""
+    known = [part.chunk.words(name) for part in parts]
     words = [one for one in known if one is not None]
-    if len(words) == len(shares):
-        gathered = np.empty(count, np.int64)
-        for share, own in zip(shares, words, strict=True):
-            gathered[share.places] = own.at(share.local)
-        return pa.array(gathered).view(words[0].type_)
-    pieces = [share.chunk.column(name).take(pa.array(share.local)) for share in shares]
+    if len(words) == len(parts):
+        taken = np.empty(count, np.int64)
+        for part, own in zip(parts, words, strict=True):
+            taken[part.asked] = own.at(part.local)
+        return pa.array(taken).view(words[0].type_)
+    pieces = [part.chunk.column(name).take(pa.array(part.local)) for part in parts]
     if len(pieces) == 1:
         return pieces[0]
     back, start = np.empty(count, np.int64), 0
-    for share in shares:
-        back[share.places] = np.arange(start, start + len(share.local))
-        start += len(share.local)
-    return _end_to_end(pieces).take(pa.array(back))
+    for part in parts:
+        back[part.asked] = np.arange(start, start + len(part.local))
+        start += len(part.local)
+    return _concat(pieces).take(pa.array(back))
 
 
-def _end_to_end(pieces: Sequence[pa.Array]) -> pa.Array:
+def _concat(pieces: Sequence[pa.Array]) -> pa.Array:
     """Arrays of one type, or of none where a chunk lacks the column."""
     type_ = next((piece.type for piece in pieces if not pa.types.is_null(piece.type)), pa.null())
     return pa.concat_arrays(

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query import NEVER
-
-MERGE_ROWS = 1 << 16  # chunks up to this size are merged with their neighbours
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Changes:
 
 
 class ChangeTracker:
-    """Tells what a state store must learn to hold the same chunks."""
+    """Says what a state store must change to hold the same chunks."""
 
     def __init__(self, persisted: Iterable[tuple[str, int]] = ()) -> None:
         self._persisted = set(persisted)
@@ -48,19 +47,20 @@ class ChangeTracker:
 class _Waiting:
     number: int
     batch: pa.RecordBatch
-    last: int  # the largest value of the column that decides when a row is over
+    last: int  # the largest value of the column that decides when a row is due
 
 
 class HoldBuffer:
-    """Rows that wait for the watermark: whole chunks stay until the last of their rows is over.
+    """Rows that wait for the watermark: whole chunks stay until the last of their rows has been released.
 
-    `until` names the int64 column of which a row is over once the bound has reached it.
+    `until` names the int64 column that the bound must have passed before a row may go.
     """
 
-    def __init__(self, section: str, until: str) -> None:
+    def __init__(self, section: str, until: str, merge_rows: int = DEFAULT_TUNING.merge_rows) -> None:
         self.section = section
         self.next_number = 0
         self._until = until
+        self._merge_rows = merge_rows
         self._chunks: list[_Waiting] = []
 
     @property
@@ -81,11 +81,11 @@ class HoldBuffer:
         self.next_number = max(self.next_number, number + 1)
 
     def batches(self) -> list[pa.RecordBatch]:
-        """Everything in the room, over or not."""
+        """Everything that is held, due or not."""
         return [chunk.batch for chunk in self._chunks]
 
     def close_before(self, bound: int) -> None:
-        """Forgets chunks of which every row is over, and merges small ones."""
+        """Forgets chunks of which every row is before the bound, and merges small ones."""
         self._chunks = [chunk for chunk in self._chunks if chunk.last >= bound and bound != NEVER]
         self._merge()
 
@@ -109,20 +109,20 @@ class HoldBuffer:
 
     def _merge(self) -> None:
         """Sizes grow as in a binary counter, so a row is copied a logarithmic number of times."""
-        run = mergeable([int(chunk.batch.num_rows) for chunk in self._chunks])
+        run = mergeable([int(chunk.batch.num_rows) for chunk in self._chunks], self._merge_rows)
         if run > 1:
             parts = self._chunks[-run:]
             self._chunks[-run:] = []
             self.add(pa.concat_batches([chunk.batch for chunk in parts]), self.next_number)
 
 
-def mergeable(sizes: list[int]) -> int:
-    """How many of the newest chunks to merge into one, given all sizes in order of age."""
+def mergeable(sizes: list[int], merge_rows: int) -> int:
+    """How many of the newest chunks to merge into one of at most `merge_rows`, given all sizes by age."""
     if not sizes:
         return 0
     total, count = sizes[-1], 1
     for size in sizes[-2::-1]:
-        if size > 2 * total or size + total > MERGE_ROWS:
+        if size > 2 * total or size + total > merge_rows:
             break
         total += size
         count += 1

@@ -7,7 +7,7 @@ each tuple and nothing else: an index that is made, or made anew, reads the keys
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,39 +16,27 @@ import numpy.typing as npt
 
 from watersmeet.kernel.columns.growing import GrowingColumn, RowNumbers
 from watersmeet.kernel.columns.hash_index import (
-    END_AFTER_SPAN,
-    END_NEVER,
-    END_OF_GROUP,
-    END_STORED,
     HashIndex,
     Longs,
+    fetch_times,
     find_pairs,
     overlapping_pairs,
 )
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes
-from watersmeet.query import NEVER, Window, WindowKind
+from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
+from watersmeet.query import NEVER, Window
 
 Classes = tuple[int, ...]
 
-_END_RULES = {
-    WindowKind.RANGE: END_AFTER_SPAN,
-    WindowKind.TUMBLE: END_OF_GROUP,
-    WindowKind.UNBOUNDED: END_NEVER,
-    WindowKind.ROWS: END_STORED,
-    WindowKind.TUMBLE_ROWS: END_STORED,
-}
-_NO_ENDS = np.empty(0, np.int64)
 SHORT_SPAN = 1 << 32  # microseconds within which an event time fits half a word
-WORTH_TRIMMING = 256  # tuples
-LOOKS_PER_WINDOW = 4  # how often it is looked how much of a slice is over
-_LIVE = 3 / 4  # of a slice: more than this is left as it is
 
 
 class Keys(Protocol):
     """Where the keys of rows are."""
 
     def holds(self, rows: Longs) -> npt.NDArray[np.bool_]:
-        """Which of these rows are still there; the others are over."""
+        """Which of these rows are still there; the others have expired."""
         ...
 
     def hashes(self, cls: int, rows: Longs) -> Hashes:
@@ -58,7 +46,7 @@ class Keys(Protocol):
 
 @dataclass(frozen=True)
 class Matches:
-    """What a probe found: which prober, which row, and the row's life."""
+    """What a probe found: which prober, which row, and the row's lifetime."""
 
     probers: Longs
     rows: Longs
@@ -66,27 +54,18 @@ class Matches:
     ends: Longs
 
 
-def ends_from_ts(window: Window, ts: Longs) -> Longs:
-    """The end of each tuple's life under a window that needs no places."""
-    match window.kind:
-        case WindowKind.RANGE:
-            return ts + (window.size + 1)
-        case WindowKind.TUMBLE:
-            return (ts // window.size + 1) * window.size
-        case _:
-            return np.full(len(ts), NEVER)
-
-
 class Slice:
     """One stretch of one input's time, with an index per set of classes asked for."""
 
     def __init__(
         self,
+        *,
         window: Window | None,
         indexed: Iterable[Classes],
         capacity: int,
         first_row: int = 0,
         base: int | None = None,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         """A slice with indexes over these sets of classes; others are made when they are asked for.
 
@@ -94,84 +73,79 @@ class Slice:
         `SHORT_SPAN`, or None where there is no such time; then an event time takes a whole word.
         """
         self.window = window
+        self._tuning = tuning
         self.count = 0
         self.low_ts = NEVER  # the least event time held
         self.high_end = -NEVER  # the largest end held
-        self.last_place = -1
+        self.last_position = -1
         self._first_row = first_row
         self._base = base
-        self._looked_at = -NEVER  # the watermark when it was last seen how much of it is over
+        self._checked_at = -NEVER  # the watermark when it was last counted how much of it has expired
         self._capacity = capacity = max(capacity, 16)
         counts_rows = window is not None and window.counts_rows
         self._rows = RowNumbers(first_row)
         self._times = GrowingColumn(np.int64 if base is None else np.uint32, capacity)
-        self._places = GrowingColumn(np.int64, capacity) if counts_rows else None
+        self._positions = GrowingColumn(np.int64, capacity) if counts_rows else None
         self._ends = GrowingColumn(np.int64, capacity) if counts_rows or window is None else None
-        self._indexes = {classes: HashIndex(capacity) for classes in indexed}
+        self._indexes = {classes: self._empty_index(capacity) for classes in indexed}
 
-    def append(
-        self,
-        ts: Longs,
-        rows: Longs,
-        hashes: Mapping[int, Hashes],
-        ends: Longs,
-        places: Longs | None,
-        keys: Keys,
-    ) -> None:
-        """Adds tuples; `rows` number them within their input, `places` within their stream."""
-        if self.count + len(ts) > self._capacity:
-            self._make_room(self.count + len(ts), keys)
+    def append(self, new: Arrivals, keys: Keys) -> None:
+        """Adds tuples."""
         start = self.count
-        self._rows.put(start, rows)
-        self._times.put(start, ts - (self._base or 0))
+        if start + len(new) > self._capacity:
+            self._grow(start + len(new), keys)
+            start = self.count
+        self._rows.put(start, new.rows)
+        self._times.put(start, new.ts - (self._base or 0))
         if self._ends is not None:
-            self._ends.put(start, ends)
-        if self._places is not None and places is not None:
-            self._places.put(start, places)
-            self.last_place = max(self.last_place, int(places.max()))
-        self.count += len(ts)
-        self.low_ts = min(self.low_ts, int(ts.min()))
-        self.high_end = max(self.high_end, int(ends.max()))
+            self._ends.put(start, new.ends)
+        if self._positions is not None and new.positions is not None:
+            self._positions.put(start, new.positions)
+            self.last_position = max(self.last_position, int(new.positions.max()))
+        self.count += len(new)
+        self.low_ts = min(self.low_ts, int(new.ts.min()))
+        self.high_end = max(self.high_end, int(new.ends.max()))
         for classes, index in self._indexes.items():
-            index.extend(start, combine_hashes([hashes[cls] for cls in classes]))
+            index.extend(start, combine_hashes([new.hashes[cls] for cls in classes]))
 
-    def settle_ends(self, first_place: int, places_ts: Longs) -> None:
-        """Sets the ends that newly known places decide (ROWS windows)."""
-        if self.window is None or self._places is None or self._ends is None:
+    def settle_ends(self, first: int, ts: Longs) -> None:
+        """Sets the ends that newly known row positions decide: those from `first` on, with these times."""
+        if self.window is None or self._positions is None or self._ends is None:
             return
-        places = self._places.values[: self.count]
+        positions = self._positions.values[: self.count]
         ends = self._ends.values[: self.count]
-        ends[:] = np.minimum(ends, ends_from_places(self.window, places, first_place, places_ts))
+        ends[:] = np.minimum(ends, ends_from_positions(self.window, positions, first, ts))
         self.high_end = int(ends.max(initial=-NEVER))
 
     def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, keys: Keys) -> Matches:
-        """Every match by life and hash, and a few by chance whose hashes agree only in part."""
+        """Every match by lifetime and hash, and by accident a few whose hashes agree only in part."""
         index = self._index(classes, keys)
         parts = index.heads, index.bitmap, index.chain, index.link_bits
         pairs = find_pairs(*parts, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end)
-        ends = self._ends.values if self._ends is not None else _NO_ENDS
-        rule, size = END_STORED, 0
-        if self.window is not None:
-            rule, size = _END_RULES[self.window.kind], self.window.size
-        times = self._times.values, self._base or 0
-        probers, entries, ts, found_ends = overlapping_pairs(pairs, *times, rule, size, ends, max_ts, min_end)
+        begins = fetch_times(self._times.values, self._base or 0, pairs[1])
+        if self._ends is not None:
+            ends = self._ends.values[pairs[1]]
+        else:
+            assert self.window is not None, "without a window tuples bring their ends"
+            ends = self.window.end_us(begins)
+        probers, entries, ts, found_ends = overlapping_pairs(pairs, begins, ends, max_ts, min_end)
         return Matches(probers, self._rows.of(entries), ts, found_ends)
 
     def trim(self, watermark: int, keys: Keys) -> None:
-        """Forgets the tuples whose lives are over, once they are some part of the slice.
+        """Forgets the expired tuples, once they are some part of the slice.
 
-        It is looked a few times in a window, so a tuple is indexed anew a few times at most.
+        That is checked a few times in a window, so a tuple is indexed anew a few times at most.
         """
-        if self.window is None or self.window.kind is not WindowKind.RANGE or self.count < WORTH_TRIMMING:
+        if self.window is None or self.window.duration_us is None or self.count < self._tuning.trim_rows:
             return
-        since = max(self.low_ts + self.window.size + 1, self._looked_at)
-        if watermark - since < self.window.size // LOOKS_PER_WINDOW:
+        since = max(self.window.end_us(self.low_ts), self._checked_at)
+        if watermark - since < self.window.duration_us // self._tuning.trims_per_window:
             return
-        self._looked_at = watermark
+        self._checked_at = watermark
         ts = (self._base or 0) + self._times.values[: self.count].astype(np.int64)
-        live = ends_from_ts(self.window, ts) > watermark
+        live = self.window.end_us(ts) > watermark
         count = int(np.count_nonzero(live))
-        if not 0 < count <= _LIVE * self.count:  # its owner drops what is over as a whole
+        if not 0 < count <= self._tuning.trim_live_share * self.count:  # its owner drops whole slices
             return
         self._capacity = count + count // 16
         self._keep(live, keys)
@@ -187,12 +161,12 @@ class Slice:
 
     @property
     def used_bytes(self) -> int:
-        """Memory taken, without the room that columns have to grow into."""
+        """Memory in use, without what columns have reserved to grow into."""
         return sum(part.used(self.count) for part in self._parts)
 
     @property
     def _parts(self) -> list[RowNumbers | GrowingColumn | HashIndex]:
-        columns = [part for part in (self._times, self._places, self._ends) if part is not None]
+        columns = [part for part in (self._times, self._positions, self._ends) if part is not None]
         return [self._rows, *columns, *self._indexes.values()]
 
     def _index(self, classes: Classes, keys: Keys) -> HashIndex:
@@ -202,7 +176,7 @@ class Slice:
             index = self._indexes[classes] = self._new_index(classes, keys)
         return index
 
-    def _make_room(self, count: int, keys: Keys) -> None:
+    def _grow(self, count: int, keys: Keys) -> None:
         self._capacity = max(count, 2 * self._capacity)
         self._keep_held(keys, anew=True)
 
@@ -217,7 +191,7 @@ class Slice:
         rows = self._rows.of(np.flatnonzero(chosen))
         self._rows = RowNumbers(self._first_row)
         self._rows.put(0, rows)
-        for column in (self._times, self._places, self._ends):
+        for column in (self._times, self._positions, self._ends):
             if column is not None:
                 column.keep(chosen)
         self.count = len(rows)
@@ -226,23 +200,19 @@ class Slice:
             self._indexes[classes] = self._new_index(classes, keys)
 
     def _new_index(self, classes: Classes, keys: Keys) -> HashIndex:
-        index = HashIndex(max(self._capacity, self.count))
+        index = self._empty_index(max(self._capacity, self.count))
         rows = self._rows.of(np.arange(self.count))
         index.extend(0, combine_hashes([keys.hashes(cls, rows) for cls in classes]))
         return index
 
+    def _empty_index(self, capacity: int) -> HashIndex:
+        return HashIndex(capacity, self._tuning.short_link_bits)
 
-def ends_from_places(window: Window, places: Longs, first_place: int, places_ts: Longs) -> Longs:
-    """Ends under a ROWS window, given the event times of the places from `first_place` on."""
-    after = successors(window, places)
-    ends = np.full(len(places), NEVER)
-    known = (after >= first_place) & (after < first_place + len(places_ts))
-    ends[known] = places_ts[after[known] - first_place]
+
+def ends_from_positions(window: Window, positions: Longs, first: int, ts: Longs) -> Longs:
+    """Ends under a window that counts rows, given the event times of the positions from `first` on."""
+    after = window.successor(positions)
+    ends = np.full(len(positions), NEVER)
+    known = (after >= first) & (after < first + len(ts))
+    ends[known] = ts[after[known] - first]
     return ends
-
-
-def successors(window: Window, places: Longs) -> Longs:
-    """For each place, the place whose tuple ends its life (`Window.successor`, vectorised)."""
-    if window.kind is WindowKind.ROWS:
-        return places + window.size
-    return (places // window.size + 1) * window.size

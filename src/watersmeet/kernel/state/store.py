@@ -9,84 +9,47 @@ chunks can be merged with their neighbours without renumbering.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.groups import Places, groups_of
+from watersmeet.kernel.columns.groups import groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
-from watersmeet.kernel.late_payload import Fetch, with_payload
+from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
-from watersmeet.kernel.state.chunk import Chunk, gather, held_by, owners_of
+from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.state.chunk import Chunk, held_by, owners_of, take_rows
 from watersmeet.kernel.state.chunks import mergeable
-from watersmeet.kernel.state.slice import SHORT_SPAN, Classes, Matches, Slice, ends_from_ts
-from watersmeet.kernel.state.weighed_sample import chances_of
-from watersmeet.query import NEVER, WindowKind
-
-SLICES_PER_WINDOW = 1  # more slices: tighter expiry, but each probe looks into more of them
-MAX_SLICES_PER_APPEND = 32  # a batch that spans many windows gets wider slices
-MIN_ROWS_PER_SLICE = 4096  # under ROWS windows
-ROWS_PER_SLICE = 1 << 31  # a slice's row numbers fit half a word
-WORTH_CUTTING = 1 / 8  # of a new chunk: when less is over, all of it stays
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """Tuples on their way into a join: times, hashes per class, and their row numbers."""
-
-    ts: Longs
-    ends: Longs
-    rows: Longs
-    hashes: dict[int, Hashes]
-    places: Longs | None = None
-
-    def __len__(self) -> int:
-        return len(self.ts)
-
-    def pick(self, chosen: Places) -> Arrivals:
-        """The tuples at these places, or where this mask holds."""
-        if isinstance(chosen, slice) and chosen == np.s_[0 : len(self)]:
-            return self
-        return Arrivals(
-            self.ts[chosen],
-            self.ends[chosen],
-            self.rows[chosen],
-            {cls: hashes[chosen] for cls, hashes in self.hashes.items()},
-            None if self.places is None else self.places[chosen],
-        )
-
-
-def concat_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
-    if len(parts) == 1:
-        return parts[0]
-    places = [part.places for part in parts if part.places is not None]
-    return Arrivals(
-        np.concatenate([part.ts for part in parts]),
-        np.concatenate([part.ends for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        {cls: np.concatenate([part.hashes[cls] for part in parts]) for cls in parts[0].hashes},
-        np.concatenate(places) if places else None,
-    )
+from watersmeet.kernel.state.expiry import Expiry, WindowExpiry
+from watersmeet.kernel.state.slice import Classes, Matches, Slice
+from watersmeet.kernel.state.weighted_sample import probabilities_of
+from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
+from watersmeet.query import NEVER
 
 
 class TupleStore:
     """The live tuples of one input."""
 
-    def __init__(self, layout: InputLayout) -> None:
+    def __init__(
+        self, layout: InputLayout, tuning: Tuning = DEFAULT_TUNING, expiry: Expiry | None = None
+    ) -> None:
+        """Without an `expiry`, tuples expire as the layout's window says."""
         self.layout = layout
+        self.tuning = tuning
         self.chunks: list[Chunk] = []
-        self.newest_place = -1
+        self.newest_position = -1
+        self._expiry: Expiry = expiry or WindowExpiry(layout.window, tuning)
         self._settled = 0  # chunks from this number on are new: no state store holds them
         self._slices: dict[tuple[int, int, int], Slice] = {}
         self._probed_by: set[Classes] = {layout.classes} if len(layout.classes) == 1 else set()
         self.next_row = 0
         self.next_chunk = 0
-        self._weighed: list[int] = []  # the chunks whose chances are put together in the next
-        self._known_chances: npt.NDArray[np.float32] = np.ones(1, np.float32)
+        self._sampled: list[int] = []  # the chunks whose inclusion probabilities are put together in the next
+        self._known_probabilities: npt.NDArray[np.float32] = np.ones(1, np.float32)
 
     @property
     def live_rows(self) -> int:
@@ -108,19 +71,12 @@ class TupleStore:
     def used_index_bytes(self) -> int:
         return sum(piece.used_bytes for piece in self._slices.values())
 
-    def add_chunk(
-        self,
-        batch: pa.RecordBatch,
-        ts: Longs,
-        last_place: int,
-        number: int | None = None,
-        start: int | None = None,
-    ) -> Chunk:
+    def add_chunk(self, batch: pa.RecordBatch, number: int | None = None, start: int | None = None) -> Chunk:
         """Keeps a batch as the next chunk; `number` and `start` are given when it is read back."""
         if number is not None:
-            batch, self._settled = narrowed(batch), max(self._settled, number + 1)
+            batch, self._settled = self._narrowed(batch), max(self._settled, number + 1)
         number = self.next_chunk if number is None else number
-        chunk = self._chunk(number, self.next_row if start is None else start, batch, ts, last_place)
+        chunk = self._expiry.describe_chunk(number, self.next_row if start is None else start, batch)
         self.chunks.append(chunk)
         self.next_row = chunk.stop
         self.next_chunk = max(self.next_chunk, number + 1)
@@ -130,18 +86,18 @@ class TupleStore:
         """Makes tuples visible to probes."""
         if not len(arrivals):
             return
-        width, numbers = self._slice_numbers(arrivals)
+        width, numbers = self._expiry.slice_numbers(arrivals)
         for group in groups_of(numbers):
             self._append(width, int(numbers[group][0]), arrivals.pick(group))
 
-    def settle_places(self, first_place: int, places_ts: Longs) -> None:
-        """Takes the event times of newly known places of the stream (ROWS windows)."""
+    def settle_positions(self, first: int, ts: Longs) -> None:
+        """Takes the event times of newly known row positions of the stream, from `first` on."""
         for piece in self._slices.values():
-            piece.settle_ends(first_place, places_ts)
-        self.newest_place = max(self.newest_place, first_place + len(places_ts) - 1)
+            piece.settle_ends(first, ts)
+        self.newest_position = max(self.newest_position, first + len(ts) - 1)
 
     def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs) -> Matches:
-        """Matches of probers with the given lives, and a few whose keys differ: see `Slice.probe`."""
+        """Matches of probers with the given lifetimes, and a few whose keys differ: see `Slice.probe`."""
         self._probed_by.add(classes)
         found = []
         in_order = len(self._slices) > 1 and _rises(max_ts) and _rises(min_end)
@@ -187,13 +143,15 @@ class TupleStore:
         self.forget_slices(watermark)
         for piece in self._slices.values():
             piece.trim(watermark, self)
-        kept = [c for c in self.chunks if not self._chunk_is_over(c, watermark, pending_from)]
+        progress = self._progress(watermark)
+        kept = [c for c in self.chunks if c.expires_at > progress or c.max_ts >= pending_from]
         self.chunks = [self._trimmed(chunk, min(watermark, pending_from)) for chunk in kept]
 
     def forget_slices(self, watermark: int) -> None:
-        """Forgets the slices of which every tuple is over."""
-        for key in [key for key, piece in self._slices.items() if self._slice_is_over(piece, watermark)]:
-            del self._slices[key]
+        """Forgets the slices of which every tuple has expired."""
+        progress = self._progress(watermark)
+        expired = self._expiry.slice_has_expired
+        self._slices = {key: one for key, one in self._slices.items() if not expired(one, progress)}
 
     def settle_chunks(self) -> None:
         """Merges the newest chunk with its older neighbours of like size, and narrows what is new.
@@ -201,134 +159,91 @@ class TupleStore:
         Sizes grow as in a binary counter, so a tuple is copied a logarithmic number of times.
         """
         self._merge_newest()
-        for place, chunk in enumerate(self.chunks):
+        for number, chunk in enumerate(self.chunks):
             if chunk.number >= self._settled:
-                self.chunks[place] = replace(chunk, held=narrowed(chunk.held))
+                self.chunks[number] = replace(chunk, held=self._narrowed(chunk.held))
         self._settled = self.next_chunk
 
     def _merge_newest(self) -> None:
-        run = self.chunks[len(self.chunks) - mergeable([chunk.rows for chunk in self.chunks]) :]
+        sizes = [chunk.rows for chunk in self.chunks]
+        run = self.chunks[len(sizes) - mergeable(sizes, self.tuning.merge_rows) :]
         while len(run) > 1 and not self._may_merge(run):
             run = run[1:]
         if len(run) < 2:
             return
         batch = self._joined([chunk.batch for chunk in run])
-        ts = np.asarray(batch.column(TS))
-        last_place = max(chunk.last_place for chunk in run)
-        self.chunks[-len(run) :] = [self._chunk(self.next_chunk, run[0].start, batch, ts, last_place)]
+        self.chunks[-len(run) :] = [self._expiry.describe_chunk(self.next_chunk, run[0].start, batch)]
         self.next_chunk += 1
 
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Payload columns at these row numbers."""
-        return gather(self.chunks, columns, rows)
+        return take_rows(self.chunks, columns, rows)
 
-    def chances(self, rows: Longs) -> npt.NDArray[np.float32] | None:
-        """The chance that each of these rows had to be still here; None if it is 1 for all rows."""
-        weighed = [chunk for chunk in self.chunks if KEPT in chunk.schema.names]
-        if not weighed:
+    def inclusion_probabilities(self, rows: Longs) -> npt.NDArray[np.float32] | None:
+        """How likely each of these rows was to be still here; None if it is 1 for all rows."""
+        sampled = [chunk for chunk in self.chunks if KEPT in chunk.schema.names]
+        if not sampled:
             return None
-        numbers = [chunk.number for chunk in weighed]
-        if numbers != self._weighed:
-            known = np.concatenate([chances_of(chunk.held) for chunk in weighed])
-            self._weighed, self._known_chances = numbers, np.append(known, np.float32(1))
-        starts = np.array([chunk.start for chunk in weighed])
-        sizes = np.array([chunk.rows for chunk in weighed])
-        owners = np.maximum(owners_of(weighed, rows), 0)
+        numbers = [chunk.number for chunk in sampled]
+        if numbers != self._sampled:
+            known = np.concatenate([probabilities_of(chunk.held) for chunk in sampled])
+            self._sampled, self._known_probabilities = numbers, np.append(known, np.float32(1))
+        starts = np.array([chunk.start for chunk in sampled])
+        sizes = np.array([chunk.rows for chunk in sampled])
+        owners = np.maximum(owners_of(sampled, rows), 0)
         within = rows - starts[owners]
-        places = within + (np.cumsum(sizes) - sizes)[owners]
+        entries = within + (np.cumsum(sizes) - sizes)[owners]
         inside = (within >= 0) & (within < sizes[owners])
-        return self._known_chances[np.where(inside, places, -1)]
+        return self._known_probabilities[np.where(inside, entries, -1)]
 
-    def bring_payload(self, matched: Sequence[Longs], watermark: int, fetch: Fetch) -> None:
-        """Fetches late payload: of the rows in `matched` and of those that live beyond the watermark."""
-        for place, chunk in enumerate(self.chunks):
+    def bring_payload(self, matched: Sequence[Longs], watermark: int, late: LatePayload) -> None:
+        """Fetches late payload: of the rows in `matched` and of those that are live after the watermark."""
+        for number, chunk in enumerate(self.chunks):
             if REF not in chunk.schema.names:
                 continue
-            needed = ends_from_ts(self.layout.window, np.asarray(chunk.column(TS))) > watermark
+            needed = self.layout.window.known_end_us(np.asarray(chunk.column(TS))) > watermark
             for rows in matched:
                 needed[rows[(rows >= chunk.start) & (rows < chunk.stop)] - chunk.start] = True
-            self.chunks[place] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, fetch))
+            self.chunks[number] = replace(chunk, held=with_payload(self.layout, chunk.batch, needed, late))
 
     def _append(self, width: int, number: int, arrivals: Arrivals) -> None:
-        first_row = int(arrivals.rows.min()) // ROWS_PER_SLICE * ROWS_PER_SLICE
+        most = self.tuning.max_rows_per_slice
+        first_row = int(arrivals.rows.min()) // most * most
         key = width, number, first_row
         piece = self._slices.get(key)
         if piece is None:
             expected = max((other.count for other in self._slices.values()), default=0)
             capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
-            piece = self._slices[key] = self._new_slice(capacity, first_row, width, number)
-        piece.append(arrivals.ts, arrivals.rows, arrivals.hashes, arrivals.ends, arrivals.places, self)
+            piece = self._slices[key] = Slice(
+                window=self._expiry.window,
+                indexed=self._probed_by,
+                capacity=capacity,
+                first_row=first_row,
+                base=self._expiry.slice_base(width, number),
+                tuning=self.tuning,
+            )
+        piece.append(arrivals, self)
 
-    def _new_slice(self, capacity: int, first_row: int, width: int, number: int) -> Slice:
-        """An empty slice; `width` and `number` are those of `_slice_numbers`."""
-        is_of_time = not self.layout.window.counts_rows and 0 < width <= SHORT_SPAN
-        base = width * number if is_of_time else None
-        return Slice(self.layout.window, self._probed_by, capacity, first_row, base)
-
-    def _slice_numbers(self, arrivals: Arrivals) -> tuple[int, Longs]:
-        """Which slice each tuple belongs to, as (width of the slices, their numbers)."""
-        window = self.layout.window
-        if window.kind is WindowKind.UNBOUNDED:
-            return 0, np.zeros(len(arrivals), np.int64)
-        if arrivals.places is not None:
-            width = max(window.size, MIN_ROWS_PER_SLICE)
-            return width, arrivals.places // width
-        width = max(1, window.size // (SLICES_PER_WINDOW if window.kind is WindowKind.RANGE else 1))
-        span = int(arrivals.ts.max()) - int(arrivals.ts.min())
-        while span // width > MAX_SLICES_PER_APPEND:
-            width *= 2
-        return width, arrivals.ts // width
-
-    def _slice_is_over(self, piece: Slice, watermark: int) -> bool:
-        if self.layout.window.counts_rows:
-            return self.layout.window.successor(piece.last_place) <= self.newest_place
-        return piece.high_end <= watermark
-
-    def _chunk_is_over(self, chunk: Chunk, watermark: int, pending_from: int) -> bool:
-        window = self.layout.window
-        if chunk.max_ts >= pending_from:
-            return False
-        if window.counts_rows:
-            return window.successor(chunk.last_place) <= self.newest_place
-        return window.end_us(chunk.max_ts) <= watermark
+    def _progress(self, watermark: int) -> int:
+        """How far the input has come, as its window counts."""
+        return self.newest_position if self.layout.window.counts_rows else watermark
 
     def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
-        """A chunk without the rows before its first live one, once at least half of it is over.
-
-        A chunk of a large batch may span many windows; each row is copied, and persisted anew, once or twice.
-        One that is new is persisted in any case, so less is worth it.
-        """
-        window, is_new = self.layout.window, chunk.number >= self._settled
-        if window.duration_us is None:
+        """A chunk without its expired front, as a new chunk: a slice of it would keep all in memory."""
+        expired = self._expiry.expired_prefix(chunk, watermark, is_new=chunk.number >= self._settled)
+        if not expired:
             return chunk
-        if window.end_us(chunk.min_ts if is_new else chunk.half_ts) > watermark:
-            return chunk
-        over = int(np.argmax(ends_from_ts(window, np.asarray(chunk.column(TS))) > watermark))
-        return chunk if over < WORTH_CUTTING * chunk.rows else self._without_first(chunk, over)
-
-    def _without_first(self, chunk: Chunk, rows: int) -> Chunk:
-        """The rest of a chunk, as a new one: a slice would keep all of it in memory."""
-        rest = chunk.held.take(pa.array(np.arange(rows, chunk.rows)))
+        rest = chunk.held.take(pa.array(np.arange(expired, chunk.rows)))
         number, self.next_chunk = self.next_chunk, self.next_chunk + 1
-        ts = np.asarray(chunk.column(TS))[rows:]
-        return self._chunk(number, chunk.start + rows, rest, ts, chunk.last_place)
+        return self._expiry.describe_chunk(number, chunk.start + expired, rest)
 
     def _may_merge(self, run: list[Chunk]) -> bool:
-        """Whether chunks follow each other without a gap, hold the same columns, and end together."""
+        """Whether chunks follow each other without a gap, hold the same columns, and expire together."""
         alike = all(chunk.schema == run[-1].schema for chunk in run)
-        return alike and run[-1].stop - run[0].start <= _rows(run) and not self._spans_too_long(run)
+        return alike and run[-1].stop - run[0].start <= _rows(run) and not self._expiry.spans_too_long(run)
 
-    def _spans_too_long(self, run: list[Chunk]) -> bool:
-        """Whether merging would keep tuples much longer than their window."""
-        duration = self.layout.window.duration_us
-        if duration is None:
-            return self.layout.window.counts_rows and _rows(run) > self.layout.window.size
-        span = max(chunk.max_ts for chunk in run) - min(chunk.min_ts for chunk in run)
-        return span > max(duration // 2, *(chunk.max_ts - chunk.min_ts for chunk in run))
-
-    def _chunk(self, number: int, start: int, batch: pa.RecordBatch, ts: Longs, last_place: int) -> Chunk:
-        half = ts[: max(1, len(ts) // 2)]
-        return Chunk(number, start, batch, int(ts.min()), int(ts.max()), int(half.max()), last_place)
+    def _narrowed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return narrowed(batch, self.tuning.narrow_rows)
 
     def _joined(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return pa.concat_batches(list(batches))

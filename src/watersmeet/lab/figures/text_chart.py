@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from watersmeet.lab.figures.chart import Panel
-from watersmeet.lab.figures.figure_page import in_words, thinned
+from watersmeet.lab.figures.readable import readable, thinned
+from watersmeet.lab.figures.svg_chart import Panel
 
 BAR = 40  # characters of the longest bar
-PLACES = 6  # points of a line shown
+POINTS = 6  # of a line shown
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -33,10 +33,10 @@ def _panel(panel: Panel) -> Iterator[str]:
     if panel.kind == "line":
         every.sort()
     scale = _Scale([y for points in lines.values() for y in points.values()], panel.log_y)
-    places = thinned(every, PLACES)
-    labels = [f"{panel.x_label} {in_words(x)}" for x in places]
+    shown = thinned(every, POINTS)
+    labels = [f"{panel.x_label} {readable(x)}" for x in shown]
     wide, name_wide = max(map(len, labels), default=0), max(map(len, lines), default=0)
-    for label, x in zip(labels, places, strict=True):
+    for label, x in zip(labels, shown, strict=True):
         here = {name: points[x] for name, points in lines.items() if x in points}
         for number, (name, y) in enumerate(here.items()):
             bar = _bar(scale.share(y))
@@ -69,4 +69,4 @@ def _bar(share: float) -> str:
 
 
 def _number(value: float) -> str:
-    return in_words(float(value)) if math.isfinite(value) else "∞"
+    return readable(float(value)) if math.isfinite(value) else "∞"

@@ -1,7 +1,7 @@
-"""What a protocol's node can ask of the overlay, and what the overlay asks of a protocol.
+"""The interface between protocols and the overlay: messages, actions, and what a protocol must offer.
 
 A protocol handles a message and returns actions; messages are addressed by key, or by a node's number where
-the protocol has been told it. Nothing here touches the network, the clock or chance.
+the protocol knows it. Nothing here touches the network, the clock or a random generator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 class Message(Protocol):
     """Anything a protocol sends; `kind` is what its traffic is counted under.
 
-    One that takes several things along says how many in `packed`.
+    A message that carries several items says how many in `packed`.
     """
 
     kind: ClassVar[str]
@@ -44,7 +44,7 @@ class MultiSend:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Deliver to a known node in one hop; with a key, to whoever is responsible by then."""
+    """Deliver to a known node in one hop; with a key, to the node responsible for it by then."""
 
     message: Message
     address: int
@@ -71,7 +71,7 @@ Action = Send | MultiSend | Direct | DirectGroup | Later
 
 
 def everything(key: str) -> bool:
-    """What `hand_over` is given when a node leaves: all it keeps moves, whatever the key."""
+    """The `moves` of `hand_over` when a node leaves: everything it keeps moves, whatever the key."""
     return True
 
 
@@ -79,7 +79,7 @@ class Application(Protocol):
     """A protocol's nodes, all of them: state by node number, messages in, actions out."""
 
     def receive(self, node: int, message: Any, now_us: int, rng: random.Random) -> Iterable[Action]:
-        """What a node does on a message."""
+        """A node handles a message and returns actions."""
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:
         """Moves what a node keeps under keys for which `moves` holds; says how many items moved."""

@@ -3,13 +3,13 @@
 The API is that of RJoin section 2: `send` to the node responsible for a key, `multi_send` to several with
 grouped routing, `send_direct` to a known node in one hop; and the plain DHT's `put` and `get`. A protocol
 never calls it: it handles a message and returns actions (`Send`, `MultiSend`, `Direct`, `Later`), which the
-overlay carries out. Time, chance and the network are the overlay's alone.
+overlay carries out. Only the overlay touches time, randomness and the network.
 
 Grouped routing: a group of messages travels clockwise from the sender, from one responsible node to the next,
 the sender's own keys first, as one message; so d messages cost far fewer hops than d lookups, and keys of one
 node share the way.
 
-A hop is one message. `created` counts those sent by the node that had something to say, `routed` those that a
+A hop is one message. `created` counts those sent by the node where a message starts, `routed` those that a
 node passes on for others; their sum is the papers' network traffic.
 """
 
@@ -26,41 +26,26 @@ from watersmeet.lab.overlay.actions import (
     Application,
     Direct,
     DirectGroup,
-    Later,
     Message,
     MultiSend,
     Send,
     everything,
     packed,
 )
-from watersmeet.lab.overlay.chord.living import LivingRing, LookupFailed
-from watersmeet.lab.overlay.chord.stable import Ring, StableRing, arc_start, identifier
+from watersmeet.lab.overlay.chord.living_ring import LivingRing, LookupFailed
+from watersmeet.lab.overlay.chord.ring import Ring, arc_start, identifier
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.counters import Counters
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay, Simulator
-
-__all__ = [
-    "Action",
-    "Application",
-    "Counters",
-    "Delivery",
-    "Direct",
-    "DirectGroup",
-    "Later",
-    "Message",
-    "MultiSend",
-    "Overlay",
-    "Send",
-    "everything",
-]
+from watersmeet.lab.simulation import NO_DELAY, Delay, Simulator
 
 MAX_FORWARDS = 8  # how often a message may find the wrong node, in a ring not yet stable, before it is lost
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One message that arrived, for those who watch.
+    """One message that was delivered, for an observer.
 
-    The path is the last leg of its way: from its sender, or in a group from the stop before, to its node.
+    The path is the last leg of its route: from its sender, or in a group from the previous stop, to its node.
     """
 
     time_us: int
@@ -101,7 +86,7 @@ class Overlay:
         return self.simulator.now_us
 
     def identifier(self, key: str) -> int:
-        """Hash(key), remembered."""
+        """Hash(key), computed once."""
         found = self._identifiers.get(key)
         if found is None:
             found = self._identifiers[key] = identifier(key, self.ring.bits)
@@ -158,24 +143,24 @@ class Overlay:
                 self.counters.traffic[message.kind] += total - made
                 elapsed += self.delay.over(total - made, self._rng)
             if self._watch:
-                self._say(source, here, target, message, key, elapsed)
+                self._show(source, here, target, message, key, elapsed)
             made, here = total, node
             self.simulator.after(elapsed, self._deliver, source, node, message, key)
 
     def _count_created(self, source: int, hops: int) -> None:
-        """The first hop of a way is the sender's own message; the ring counted it as routed."""
+        """The first hop is the sender's own message; the ring counted it as routed."""
         if hops:
             self.counters.routed[source] -= 1
             self.counters.created[source] += 1
 
     def _count_alone(self, source: int, stops: Sequence[tuple[int, Message, str]]) -> None:
-        """Counts what the same messages would cost unpacked, each looking up its own way."""
+        """Counts what the same messages would cost unpacked, each with a lookup of its own."""
         assert self.counters.alone is not None
         hops = self.ring.hops(source, [stop[0] for stop in stops])
         for (_, message, _), alone in zip(stops, hops, strict=True):
             self.counters.alone[message.kind] += alone * packed(message)
 
-    def _say(self, source: int, here: int, target: int, message: Message, key: str, elapsed: int) -> None:
+    def _show(self, source: int, here: int, target: int, message: Message, key: str, elapsed: int) -> None:
         assert self._watch
         path = (here, *self.ring.path(here, target))
         self._watch(Delivery(self.now_us + elapsed, source, path, message, key))
@@ -226,7 +211,7 @@ class Overlay:
             self.perform(node, self.application.receive(node, message, self.simulator.now_us, self._rng))
 
     def _forward(self, source: int, node: int, message: Message, key: str, forwards: int) -> None:
-        """A message that was addressed before the ring changed goes on to who is responsible now."""
+        """A message addressed before the ring changed goes on to the node responsible now."""
         try:
             if forwards == MAX_FORWARDS:
                 raise LookupFailed(f"nobody takes {key}")
@@ -239,14 +224,14 @@ class Overlay:
         self.simulator.after(elapsed, self._deliver, source, onward, message, key, True, forwards + 1)
 
     def _redirect(self, node: int, message: Message, key: str | None) -> None:
-        """A message for a node that is gone: who left passes it on, who failed cannot."""
+        """A message for a node that is gone: one that left has an heir, one that failed has not."""
         if node not in self._moved_to:
             self.counters.lost[message.kind] += 1
         else:
             self.send_direct(node, message, self._moved_to[node], key)
 
     def _is_responsible(self, node: int, key: str) -> bool:
-        """Whether a node would keep a key; on a living ring as far as it can tell."""
+        """Whether a node would keep a key; on a living ring as far as it knows."""
         if isinstance(self.ring, LivingRing):
             return self.ring.is_responsible(node, self.identifier(key))
         return self.owner(key) == node
@@ -279,11 +264,11 @@ class Overlay:
         self.counters.traffic["lookup"] += hops
         self.simulator.after(self.delay.over(hops, self._rng), action, node)
 
-    def join(self, name: str, via: int, node: int | None = None, place: int | None = None) -> int:
-        """A node enters, at the hash of its name or at a place it wants, and takes over its keys."""
+    def join(self, name: str, via: int, node: int | None = None, at_id: int | None = None) -> int:
+        """A node enters, at the hash of its name or at an identifier it wants, and takes over its keys."""
         ring = self._living()
-        at = identifier(name, ring.bits) if place is None else place
-        node = ring.join(at, via, node)
+        own_id = identifier(name, ring.bits) if at_id is None else at_id
+        node = ring.join(own_id, via, node)
         self.counters.grow(ring.capacity)
         self._moved_to.pop(node, None)
         self._take_over(ring.successor(node), node)
@@ -299,13 +284,13 @@ class Overlay:
         return heir
 
     def fail(self, node: int) -> int:
-        """A node is gone without a word, and what it kept with it; says how many items that was."""
+        """A node fails silently and all it kept is lost; says how many items that was."""
         self._living().fail(node)
         self._values.pop(node, None)
         return self.application.forget(node)
 
     def move_ids(self, moved: dict[int, int]) -> int:
-        """On a stable ring: nodes take other places on the circle, keys follow; says how many items moved."""
+        """On a stable ring: nodes take other identifiers, keys follow; says how many items moved."""
         if not isinstance(self.ring, StableRing):
             raise ConfigurationError("identifiers move on a stable ring; on a living one leave and join")
         before = self.ring

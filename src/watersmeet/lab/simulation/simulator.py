@@ -1,4 +1,4 @@
-"""A deterministic event loop: a virtual clock in whole microseconds, and message delays.
+"""A deterministic event loop: a virtual clock in whole microseconds.
 
 Events run in the order of (time, priority, number), the number being that of scheduling, so a run is a
 function of what was scheduled and of the seeds of the random generators passed in: no wall clock, no threads.
@@ -9,12 +9,12 @@ function of what was scheduled and of the seeds of the random generators passed 
 from __future__ import annotations
 
 import heapq
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from watersmeet.errors import ConfigurationError
+
+SECOND_US = 1_000_000
 
 
 class Simulator:
@@ -53,37 +53,3 @@ class Simulator:
         if until_us is not None and until_us > self.now_us:
             self.now_us = until_us
         return ran
-
-
-@dataclass(frozen=True)
-class Delay:
-    """How long one message between two nodes takes; `bound_us` is the papers' delta."""
-
-    kind: Literal["none", "constant", "random"] = "none"
-    bound_us: int = 0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("none", "constant", "random"):
-            raise ConfigurationError(f"a delay is none, constant or random, not {self.kind!r}")
-        if self.bound_us < 0 or (self.kind == "none" and self.bound_us):
-            raise ConfigurationError(f"a {self.kind} delay cannot be bounded by {self.bound_us} us")
-
-    def over(self, hops: int, rng: random.Random) -> int:
-        """The time that a number of hops takes; each hop draws its own delay."""
-        if self.kind == "none":
-            return 0
-        if self.kind == "constant":
-            return hops * self.bound_us
-        return sum(rng.randint(0, self.bound_us) for _ in range(hops))
-
-
-NO_DELAY = Delay()
-
-
-def constant_delay(delay_us: int) -> Delay:
-    return Delay("constant", delay_us)
-
-
-def random_delay(bound_us: int) -> Delay:
-    """Each hop takes a uniformly random time of at most `bound_us`."""
-    return Delay("random", bound_us)

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import Simulator
+from watersmeet.lab.simulation import SECOND_US, Simulator
 from watersmeet.plan.statistics import statistics as plan_statistics
-
-SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Link:
 
 @dataclass
 class Traffic:
-    """What crossed one direction of a link so far."""
+    """The traffic over one direction of a link so far."""
 
     bytes: float = 0.0
     messages: int = 0
@@ -136,5 +134,5 @@ class Wan:
         return max((seen.largest_delay_us for seen in self.traffic.values()), default=0)
 
     def reset(self) -> None:
-        """Starts to count anew; what is on its way stays on its way."""
+        """Starts to count anew; messages under way stay under way."""
         self.traffic.clear()

@@ -1,4 +1,4 @@
-"""A small DHTJoin run to be watched: a type-1 query, all of whose tuples meet at the node of one value.
+"""A small DHTJoin run to watch: a type-1 query, whose tuples all meet at the node of one value.
 
 The first tuple comes before any query and stays home. Then the query goes to everyone along the dissemination
 tree, tuples go to the node of their value of `b` alone, and the third of equal values brings the answer.
@@ -6,18 +6,15 @@ tree, tuples go to the node of their value of `b` alone, and the third of equal 
 
 from __future__ import annotations
 
-import random
 from functools import partial
 from typing import Any
 
-from watersmeet.lab.overlay.chord.stable import Ring, StableRing
-from watersmeet.lab.overlay.counters import Counters
-from watersmeet.lab.overlay.dhtjoin.dhtjoin import DhtJoin
+from watersmeet.lab.overlay.chord.ring import Ring
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.messages import Answers, Disseminate, Index, IndexPartial, IndexTuple
+from watersmeet.lab.overlay.dhtjoin.network import QueryArrival, TupleArrival, start_dhtjoin
 from watersmeet.lab.overlay.dhtjoin.operators import Partial, Published, key_text
-from watersmeet.lab.overlay.dhtjoin.run import DhtJoinRun
-from watersmeet.lab.overlay.dhtjoin.workload import QueryArrival, TupleArrival
-from watersmeet.lab.overlay.network import Overlay
+from watersmeet.lab.overlay.dhtjoin.protocol import DhtJoin
 from watersmeet.lab.watch.recording import Holding, Holdings, Recorder, Recording
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.statistics.statistics import Statistics
@@ -40,11 +37,9 @@ def record_dhtjoin() -> Recording:
     """A tuple too early, the query, and four tuples."""
     recorder = Recorder()
     ring = StableRing.of(NODES)
-    counters = Counters(ring.capacity)
-    protocol = DhtJoin(ring, counters)
-    overlay = Overlay(ring, protocol, counters=counters, watch=recorder.note)
-    run = DhtJoinRun(overlay, protocol, random.Random(0))
-    recorder.attach(overlay, lambda: dhtjoin_holdings(protocol), partial(describe, ring))
+    network = start_dhtjoin(ring, watch=recorder.note)
+    overlay = network.overlay
+    recorder.attach(overlay, lambda: dhtjoin_holdings(network.protocol), partial(describe, ring))
     now_us = 0
 
     def publish(stream: str, node: int, values: tuple[int, int]) -> None:
@@ -52,18 +47,18 @@ def record_dhtjoin() -> Recording:
         now_us += 1
         recorder.begin(f"node {node} publishes {stream}{values}", node)
         named = dict(zip("ab", values, strict=True))
-        run.insert_at(TupleArrival(now_us, node, stream, Tuple(now_us, named)))
+        network.insert_at(TupleArrival(now_us, node, stream, Tuple(now_us, named)))
         overlay.run()
 
     for early in BEFORE:
         publish(*early)
     now_us += 1
     recorder.begin(f"node {ASKER} poses {SQL}", ASKER)
-    run.submit_at(QueryArrival(now_us, ASKER, "q1", bind_query(SQL, STREAMS)), Statistics())
+    network.submit_at(QueryArrival(now_us, ASKER, "q1", bind_query(SQL, STREAMS)), Statistics())
     overlay.run()
     for arrival in AFTER:
         publish(*arrival)
-    return recorder.recording("DHTJoin: a type-1 query, told to all, answered at one node", ring.nodes)
+    return recorder.recording("DHTJoin: a type-1 query, sent to all nodes, answered at one", ring.nodes)
 
 
 def dhtjoin_holdings(protocol: DhtJoin) -> Holdings:
@@ -89,10 +84,10 @@ def dhtjoin_holdings(protocol: DhtJoin) -> Holdings:
 
 
 def describe(ring: Ring, message: Any) -> str:
-    """One of DHTJoin's messages in words."""
+    """One of DHTJoin's messages as text."""
     match message:
         case Disseminate():
-            return f"{message.entry.qid}, to be told to the nodes before {ring.owner(message.limit)}"
+            return f"{message.entry.qid}, for the nodes before {ring.owner(message.limit)}"
         case IndexTuple() | IndexPartial():
             return _indexed(message)
         case Answers():

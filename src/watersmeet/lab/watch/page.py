@@ -22,7 +22,7 @@ def to_page(recording: Recording) -> str:
 
 
 def frames(recording: Recording) -> list[dict[str, Any]]:
-    """What the page shows one after another: each event as it begins, then each of its messages."""
+    """The frames of the page in order: each event as it begins, then each of its messages."""
     shown: list[dict[str, Any]] = []
     for number, event in enumerate(recording.events, start=1):
         title = f"Event {number}: {event.title}"
@@ -98,7 +98,7 @@ const { nodes, frames } = JSON.parse(document.getElementById("data").textContent
 const find = (id) => document.getElementById(id);
 const ring = find("ring");
 const RADIUS = 200, NODE = 20;
-const place = new Map(nodes.map((node, n) => {
+const direction = new Map(nodes.map((node, n) => {
   const angle = 2 * Math.PI * n / nodes.length - Math.PI / 2;
   return [node, [Math.cos(angle), Math.sin(angle)]];
 }));
@@ -121,8 +121,8 @@ function write(parent, name, text, look) {
 }
 
 function arrow(from, to) {
-  const [x1, y1] = place.get(from).map((part) => part * RADIUS);
-  const [x2, y2] = place.get(to).map((part) => part * RADIUS);
+  const [x1, y1] = direction.get(from).map((part) => part * RADIUS);
+  const [x2, y2] = direction.get(to).map((part) => part * RADIUS);
   const length = Math.hypot(x2 - x1, y2 - y1), ux = (x2 - x1) / length, uy = (y2 - y1) / length;
   const tx = x2 - ux * (NODE + 2), ty = y2 - uy * (NODE + 2);
   draw("line", { x1: x1 + ux * NODE, y1: y1 + uy * NODE, x2: tx - ux * 8, y2: ty - uy * 8,
@@ -134,12 +134,12 @@ function arrow(from, to) {
 }
 
 function around(node) {
-  const [cx, cy] = place.get(node).map((part) => part * RADIUS);
+  const [cx, cy] = direction.get(node).map((part) => part * RADIUS);
   draw("circle", { cx, cy, r: NODE + 5, fill: "none", stroke: "#444", "stroke-width": 2.5 });
 }
 
 function drawNode(node, frame) {
-  const [ux, uy] = place.get(node), on = frame.path.includes(node);
+  const [ux, uy] = direction.get(node), on = frame.path.includes(node);
   const isTarget = node === frame.path[frame.path.length - 1];
   draw("circle", { cx: ux * RADIUS, cy: uy * RADIUS, r: NODE, stroke: "#444",
     fill: isTarget ? "#ffd966" : on ? "#fff2cc" : "#f4f4f4" });

@@ -1,8 +1,8 @@
-"""A run to be watched: every message in order of arrival, and what each node keeps after it.
+"""A recorded run: every message in order of arrival, and what each node keeps after it.
 
-A `Recorder` stands between an overlay and its protocol. The overlay tells it of each message sent
-(`Delivery`), and hands it each message that arrives; it passes that on to the protocol, then looks at what
-the nodes keep. So a recording shows the protocol's own state and messages, nothing made up for display.
+A `Recorder` stands between an overlay and its protocol. The overlay reports each message sent
+(`Delivery`) to it, and hands it each message that arrives; it passes that on to the protocol, then looks at
+what the nodes keep. So a recording shows the protocol's own state and messages, nothing made up for display.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from watersmeet.lab.overlay.network import Delivery, Overlay
 
 @dataclass(frozen=True)
 class Holding:
-    """One thing that sits at a node."""
+    """A query, tuple or answer at a node."""
 
     what: Literal["query", "tuple", "answer"]
     text: str
@@ -27,7 +27,7 @@ class Holding:
 Holdings = Mapping[int, Sequence[Holding]]  # by node; one that keeps nothing may be absent
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """One message that arrived: the nodes it passed, what it said, and what all nodes keep after it."""
 
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Event:
-    """What a user did at a node, what the nodes kept just before, and the messages it caused."""
+    """A user's action at a node, what the nodes kept just before, and the messages it caused."""
 
     title: str
     node: int
@@ -99,7 +99,16 @@ class Recorder:
         if sent is not None:  # a node's own timer was never sent
             self._under_way.remove(sent)
             text = self._describe(message)
-            self._events[-1][3].append(Step(now_us, sent.path, message.kind, sent.key, text, self._look()))
+            self._events[-1][3].append(
+                Step(
+                    time_us=now_us,
+                    path=sent.path,
+                    kind=message.kind,
+                    key=sent.key,
+                    text=text,
+                    holdings=self._look(),
+                )
+            )
         return actions
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:

@@ -1,15 +1,25 @@
-"""RJoin's Figure 1 to be watched: a four-way join rewritten by one tuple after another."""
+"""RJoin's Figure 1 to watch: a four-way join in a small ring, rewritten by one tuple after another.
+
+The query waits at R+A. R's tuple rewrites it, S's tuple rewrites it again; M's tuple finds no query and is
+stored; J's tuple rewrites the query a third time, which then finds M's tuple waiting for it and is answered.
+"""
 
 from __future__ import annotations
 
-from watersmeet.lab.overlay.chord.stable import StableRing
-from watersmeet.lab.overlay.rjoin.example import NODES, SQL, STREAMS, TUPLES, figure_1_query
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.rjoin.network import RJoinNetwork
-from watersmeet.lab.overlay.rjoin.rjoin import RJoin
+from watersmeet.lab.overlay.rjoin.protocol import RJoin
 from watersmeet.lab.overlay.rjoin.settings import Settings
 from watersmeet.lab.watch.recording import Holding, Holdings, Recorder, Recording
+from watersmeet.query import Column, Stream
+from watersmeet.sql.binding.bind import bind_query
 
+NODES = 12
 ASKER = 0
+COLUMNS = tuple(Column(name, "bigint") for name in "ABC")
+STREAMS = {name: Stream(name, COLUMNS) for name in ("R", "S", "J", "M")}
+SQL = "SELECT S.B, M.A FROM R, S, J, M WHERE R.A = S.A AND S.B = J.B AND J.C = M.C"
+TUPLES = (("R", (2, 5, 8)), ("S", (2, 6, 3)), ("M", (9, 1, 2)), ("J", (7, 6, 2)))
 
 
 def record_rjoin() -> Recording:
@@ -28,12 +38,12 @@ def record_rjoin() -> Recording:
 
     recorder.attach(network.overlay, look)
     recorder.begin(f"node {ASKER} poses {SQL}", ASKER)
-    posed.append(network.submit(figure_1_query(), node=ASKER))
+    posed.append(network.submit(bind_query(SQL, STREAMS.values()), node=ASKER))
     network.run()
-    for place, (name, values) in enumerate(TUPLES, start=1):
-        node = 3 * place % NODES
+    for number, (name, values) in enumerate(TUPLES, start=1):
+        node = 3 * number % NODES
         recorder.begin(f"node {node} publishes {name}{values}", node)
-        network.publish(STREAMS[name], values, node=node, at_us=place)
+        network.publish(STREAMS[name], values, node=node, at_us=number)
         network.run()
     return recorder.recording("RJoin, Figure 1: a query rewritten from tuple to tuple", ring.nodes)
 
@@ -41,7 +51,7 @@ def record_rjoin() -> Recording:
 def rjoin_holdings(rjoin: RJoin, now_us: int) -> dict[int, list[Holding]]:
     """Queries that wait, tuples stored under their values, and tuples in the ALTT.
 
-    A node empties its ALTT when it next looks there; what is older than Delta it will not find, nor do we.
+    A node empties its ALTT when it next looks there; tuples older than Delta are left out here too.
     """
     kept: dict[int, list[Holding]] = {}
     delta_us = rjoin.settings.altt_us or 0

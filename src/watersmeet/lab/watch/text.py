@@ -1,4 +1,4 @@
-"""A recording as text: a line a message, and where everything sits at the end."""
+"""A recording as text: a line for each message, and what each node keeps at the end."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from watersmeet.plan.multiquery.describe import describe_levels
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.rewriting import describe_ways
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
-from watersmeet.query import ColumnRef, Input, Query, WindowKind, format_duration
+from watersmeet.query import ColumnRef, Input, Query, format_duration
 from watersmeet.query.expression import quote_ref
 from watersmeet.query.shared_dataflow import SharedDataflow
 
@@ -121,14 +121,4 @@ def _kept(plan: PhysicalPlan, item: Input) -> str:
 
 def _lifetime(item: Input) -> str:
     late = f" and lateness {format_duration(item.stream.lateness_us)}" if item.stream.lateness_us else ""
-    match item.window.kind:
-        case WindowKind.RANGE:
-            return f"for {format_duration(item.window.size)} behind the watermark{late}"
-        case WindowKind.TUMBLE:
-            return f"until the watermark reaches the end of its {format_duration(item.window.size)}{late}"
-        case WindowKind.ROWS:
-            return f"the last {item.window.size} tuples{late}"
-        case WindowKind.TUMBLE_ROWS:
-            return f"the newest group of {item.window.size} tuples{late}"
-        case _:
-            return "for ever"
+    return item.window.describe_retention() + (late if item.window.is_bounded else "")

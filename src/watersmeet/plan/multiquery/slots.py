@@ -21,6 +21,7 @@ from sqlglot import TokenType
 from watersmeet.query import Attribute, AttributeClass, ColumnRef, Expr, Input, Query
 from watersmeet.query.expression import quote_name, quote_ref
 from watersmeet.query.shared_dataflow import KeyColumn
+from watersmeet.query.window import name_window
 
 SPREAD = "__spread"  # what a stream is routed by that joins nothing and has no event time
 
@@ -94,7 +95,7 @@ def _key_columns(query: Query) -> tuple[dict[int, KeyColumn], ...]:
 
 def name_slots(query: Query, keys: tuple[dict[int, KeyColumn], ...]) -> tuple[str, ...]:
     """The slot of every input, in FROM order."""
-    bases = [f"{item.stream.name}{item.window.pretty()}" for item in query.inputs]
+    bases = [f"{item.stream.name}{name_window(item.window)}" for item in query.inputs]
     colours = dict(enumerate(bases))
     if len(set(bases)) < len(bases):
         colours = _refine(colours, keys)

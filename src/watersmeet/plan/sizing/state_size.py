@@ -102,7 +102,7 @@ def live_loads(query: Query, progress: Mapping[str, Any], copies: Mapping[str, i
                 f"{item.alias}: its rate is known from the second batch on, and there was one at most"
             )
         window, own = item.window, seen["kept_bytes"] / max(1, seen["kept"])
-        tuples = window.size if window.duration_us is None else rate * window.duration_us / 1e6
+        tuples = rate * (window.duration_us or 0) / 1e6 if window.row_count is None else window.row_count
         loads.append(
             InputLoad(
                 alias=item.alias,

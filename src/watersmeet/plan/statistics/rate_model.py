@@ -38,7 +38,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.statistics import Statistics, attribute_name
 from watersmeet.plan.statistics.value_groups import ValueGroups, align
-from watersmeet.query import AttributeClass, Query, Window, WindowKind
+from watersmeet.query import AttributeClass, Query, Window
 
 Flow = tuple[float, str]  # a stream's bytes/s and its site
 
@@ -80,17 +80,8 @@ def adding_costs(
 
 def window_tuples(window: Window, rate_per_s: float, unbounded_window_s: float) -> float:
     """W_i, the expected number of tuples in a window: l_i * T_i for time, K_i for tuples."""
-    match window.kind:
-        case WindowKind.RANGE:
-            return rate_per_s * window.size / 1e6
-        case WindowKind.TUMBLE:
-            return rate_per_s * window.size / 2e6
-        case WindowKind.ROWS:
-            return float(window.size)
-        case WindowKind.TUMBLE_ROWS:
-            return window.size / 2
-        case _:
-            return rate_per_s * unbounded_window_s
+    expected = window.expected_tuples(rate_per_s)
+    return rate_per_s * unbounded_window_s if expected is None else expected
 
 
 @dataclass(frozen=True, kw_only=True)

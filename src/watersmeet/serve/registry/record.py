@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.plan.state_format import STATE_FORMAT, describe_other_format
 from watersmeet.query import NEVER, Column, Pipeline, Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
@@ -92,7 +93,8 @@ class RegistryRecord:
         fields = {name: getattr(self, name) for name in _PLAIN}
         queries = [asdict(query) for query in self.queries]
         dataflow = None if self.dataflow is None else dataflow_to_json(self.dataflow)
-        document = {"format": FORMAT, **fields, "columns": columns, "queries": queries, "ring": dataflow}
+        formats = {"format": FORMAT, "state_format": STATE_FORMAT}
+        document = {**formats, **fields, "columns": columns, "queries": queries, "ring": dataflow}
         return json.dumps(
             {**document, "handled": {name: dict(reply) for name, reply in self.handled.items()}}
         )
@@ -146,10 +148,14 @@ def write_record(folder: RegistryFolder, record: RegistryRecord) -> None:
 def _parse(fields: dict[str, Any]) -> RegistryRecord:
     if fields["format"] != FORMAT:
         raise ValueError("another format")
-    return RegistryRecord(
+    record = RegistryRecord(
         **{name: fields[name] for name in _PLAIN},
         columns={name: tuple(Column(*pair) for pair in found) for name, found in fields["columns"].items()},
         queries=tuple(Registration(**query) for query in fields["queries"]),
         handled=fields["handled"],
         dataflow=None if fields["ring"] is None else dataflow_from_json(fields["ring"]),
     )
+    if fields.get("state_format") != STATE_FORMAT:
+        written = f"state format {fields['state_format']}" if "state_format" in fields else "ring format 1"
+        raise ConfigurationError(describe_other_format(written))
+    return record

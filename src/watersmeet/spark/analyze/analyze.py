@@ -49,7 +49,7 @@ def analyze(
     for stream in {stream.name: stream for query in pipeline.queries for stream in query.streams}.values():
         if stream.event_time is None:
             raise ConfigurationError(
-                f"stream {stream.name} declares no event_time, so a sample cannot tell its rate:"
+                f"stream {stream.name} declares no event_time, so a sample does not show its rate:"
                 " declare one, or write its rate_per_s into the statistics by hand"
             )
         dated = f"{quote_name(stream.event_time)} IS NOT NULL"
@@ -65,7 +65,7 @@ def analyze(
 
 @dataclass(frozen=True)
 class _Uses:
-    """What the queries do with one stream: the names it goes by, and what is computed of it."""
+    """How the queries use one stream: its aliases, and the expressions computed from it."""
 
     aliases: tuple[str, ...]
     columns: tuple[str, ...]
@@ -148,6 +148,6 @@ def _checked(stream: Stream, row: Row) -> tuple[int, float, float]:
     if not seconds:
         raise DataError(
             f"stream {stream.name}: all {tuples} tuples of the sample have the same {stream.event_time},"
-            f" so their rate cannot be told: take a larger sample, or {by_hand}"
+            f" so their rate is unknown: take a larger sample, or {by_hand}"
         )
     return tuples, (tuples - 1) / float(seconds), max(float(size), 1.0)

@@ -1,4 +1,4 @@
-"""What a sample tells of its joining attributes: distinct values, heavy hitters, a histogram of the rest.
+"""The joining attributes of a sample: distinct values, heavy hitters, a histogram of the rest.
 
 A value is a heavy hitter when the sample holds it more often than an even spread over the distinct values
 would by chance: its count is above mean + 4 * sqrt(mean). Where there are no more than `LISTED` values, all
@@ -32,8 +32,8 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark.analyze.byte_width import mean_bytes
 
 LISTED = 20
-BUCKETS = 10
-CHANCE = 4.0  # standard deviations above the mean that an even spread hardly reaches
+BINS = 10
+DEVIATIONS = 4.0  # standard deviations above the mean that an even spread hardly reaches
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def listed_as(column: str, type_: DataType) -> str:
 
 def _heavy(top: Sequence[Any], tuples: int, distinct: float) -> tuple[tuple[Value, int], ...]:
     mean = tuples / max(distinct, 1.0)
-    least = 0.0 if distinct <= LISTED else mean + CHANCE * math.sqrt(mean)
+    least = 0.0 if distinct <= LISTED else mean + DEVIATIONS * math.sqrt(mean)
     hot = [(_value(item["item"]), int(item["count"])) for item in top if item["count"] > least]
     named = [(value, count) for value, count in hot if value is not None]
     return tuple(sorted(named, key=lambda pair: (-pair[1], str(pair[0])))[:LISTED])
@@ -135,24 +135,24 @@ def _value(item: Any) -> Value | None:
 def _histograms(
     rows: DataFrame, counted: Sequence[_Counts], rate_of_one: float
 ) -> dict[str, tuple[Bin, ...]]:
-    """Equi-depth bins over what is no heavy hitter: first their edges, then what they hold."""
+    """Equi-depth bins over the values that are no heavy hitters: first their edges, then their counts."""
     if not counted:
         return {}
     rest = rows.selectExpr(*(f"{counts.rest} AS {quote_name(counts.name)}" for counts in counted))
-    steps = ", ".join(f"{n / BUCKETS}D" for n in range(BUCKETS + 1))
+    steps = ", ".join(f"{n / BINS}D" for n in range(BINS + 1))
     percentiles = [f"approx_percentile({quote_name(counts.name)}, array({steps}))" for counts in counted]
     edges = [_edges(found) for found in rest.selectExpr(*percentiles).collect()[0]]
     measures = []
-    for counts, marks in zip(counted, edges, strict=True):
+    for counts, limits in zip(counted, edges, strict=True):
         column = quote_name(counts.name)
-        for low, high in pairwise(marks):
+        for low, high in pairwise(limits):
             inside = f"CASE WHEN {column} >= {low!r}D AND {column} < {high!r}D THEN {column} END"
             measures += [f"count({inside})", f"approx_count_distinct({inside}, 0.02)"]
     row = list(rest.selectExpr(*measures).collect()[0]) if measures else []
     histograms = {}
-    for counts, marks in zip(counted, edges, strict=True):
+    for counts, limits in zip(counted, edges, strict=True):
         bins = []
-        for low, high in pairwise(marks):
+        for low, high in pairwise(limits):
             tuples, distinct = row.pop(0), row.pop(0)
             if tuples:
                 bins.append(Bin(low, high, tuples * rate_of_one, float(distinct)))
@@ -162,8 +162,8 @@ def _histograms(
 
 def _edges(percentiles: Sequence[float] | None) -> list[float]:
     """Rising edges; the last bin ends just above the largest value."""
-    marks = sorted(set(percentiles or ()))
-    return [*marks[:-1], *([marks[-1]] if len(marks) == 1 else []), _above(marks[-1])] if marks else []
+    limits = sorted(set(percentiles or ()))
+    return [*limits[:-1], *([limits[-1]] if len(limits) == 1 else []), _above(limits[-1])] if limits else []
 
 
 def _above(value: float) -> float:

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.query import ANSWER_TIME, Query, WindowKind
+from watersmeet.query import ANSWER_TIME, Query, RangeWindow
 from watersmeet.query.expression import quote_name
 
 
 def cascade(query: Query, sources: Mapping[str, DataFrame]) -> DataFrame:
     """The query's answers, by Spark's own joins in FROM order."""
-    if query.distinct or query.aggregate or any(i.window.kind is not WindowKind.RANGE for i in query.inputs):
+    if query.distinct or query.aggregate or not all(isinstance(i.window, RangeWindow) for i in query.inputs):
         raise ConfigurationError("Spark's own cascade can only run plain joins of RANGE windows")
     joined = _input(query, 0, sources)
     for number in range(1, len(query.inputs)):
@@ -76,7 +76,7 @@ def _condition(query: Query, number: int) -> str:
         raise ConfigurationError(f"{item.alias} shares no key with the inputs before it: reorder FROM")
     new = _time(number)
     for before, other in enumerate(earlier):
-        own, theirs = item.window.size, other.window.size
+        own, theirs = item.window.duration_us or 0, other.window.duration_us or 0
         if before == 0:
             parts.append(f"{new} >= {_time(0)} - INTERVAL '{own / 1e6:.6f}' SECOND")
             parts.append(f"{new} <= {_time(0)} + INTERVAL '{theirs / 1e6:.6f}' SECOND")

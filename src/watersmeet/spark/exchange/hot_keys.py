@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
-from watersmeet.kernel import NO_HOT_VALUES, TS, Grid, HotTable, JoinLayout, Summary, may_spread, summarise
+from watersmeet.kernel import NO_HOT_VALUES, Grid, HotTable, JoinLayout, Summary, may_spread, summarise
 from watersmeet.kernel.columns.hashing import Hashes
 from watersmeet.spark.exchange.routing_files import RoutingFiles
-from watersmeet.spark.exchange.wire import WireRow
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 from watersmeet.spark.worker.task_facts import known_batch, query_id, run_id
 
 SWITCH = "spark.watersmeet.hotKeys"  # a session's setting: `false` lets hot values cool, and no more heat
@@ -56,28 +54,43 @@ def batch_id() -> int:
     return number
 
 
-def plan_hot_keys(
-    spark: SparkSession, layout: JoinLayout, grid: Grid, fingerprint: str, checkpoint: str | None
-) -> HotKeys | None:
-    """How a query treats hot values; None where it cannot spread any.
+@dataclass(frozen=True)
+class HotKeySettings:
+    """How a session treats hot values; the folder is on a disk that all workers see."""
+
+    folder: str
+    is_on: bool = True
+    min_rows: int = DEFAULT_MIN_ROWS
+
+
+def read_hot_key_settings(spark: SparkSession, checkpoint: str | None) -> HotKeySettings | None:
+    """The settings of a session for a query with this checkpoint; None where no value can be spread.
 
     Tables are files on a disk that all workers see, in the checkpoint unless a setting names a folder. Where
     no folder is set, and the checkpoint is not known here or is on another file system, values stay at home.
     """
-    classes = tuple(cls for cls, share in enumerate(grid.shares) if share > 1 and may_spread(layout, cls))
     folder = spark.conf.get(FOLDER, "") or (checkpoint and f"{checkpoint}/{IN_CHECKPOINT}")
-    if not classes or not folder or is_remote(folder):
+    path = local_path(folder) if folder else None
+    if path is None:
         return None
-    if folder.startswith("file:"):
-        folder = "/" + folder.removeprefix("file:").lstrip("/")
     text = (spark.conf.get(SWITCH, "true") or "").lower()
     if text not in ("true", "false"):
         raise ConfigurationError(f"{SWITCH} is {text!r}: write true or false")
     rows = spark.conf.get(MIN_ROWS, str(DEFAULT_MIN_ROWS)) or ""
     if not rows.isdecimal():
         raise ConfigurationError(f"{MIN_ROWS} is {rows!r}: write a whole number of tuples")
+    return HotKeySettings(str(path.absolute()), text == "true", int(rows))
+
+
+def plan_hot_keys(
+    layout: JoinLayout, grid: Grid, fingerprint: str, settings: HotKeySettings | None
+) -> HotKeys | None:
+    """How a query treats hot values; None where it cannot spread any."""
+    classes = tuple(cls for cls, share in enumerate(grid.shares) if share > 1 and may_spread(layout, cls))
+    if not classes or settings is None:
+        return None
     name = hashlib.blake2b(fingerprint.encode(), digest_size=4).hexdigest()
-    return HotKeys(str(Path(folder).absolute()), name, classes, text == "true", int(rows))
+    return HotKeys(settings.folder, name, classes, settings.is_on, settings.min_rows)
 
 
 def summary_size(grid: Grid) -> int:
@@ -86,7 +99,7 @@ def summary_size(grid: Grid) -> int:
 
 
 def encode_summaries(hot: HotKeys, grid: Grid, hashes: Mapping[int, Hashes], min_ts: int) -> bytes:
-    """What a packing task tells of the values it has sent."""
+    """What a packing task reports of the values it has sent."""
     counted = {cls: summarise(hashes[cls], summary_size(grid)) for cls in hot.classes if cls in hashes}
     return json.dumps([min_ts, [[cls, summary.to_json()] for cls, summary in counted.items()]]).encode()
 
@@ -96,21 +109,22 @@ def decode_summaries(blob: bytes) -> tuple[int, dict[int, Summary]]:
     return min_ts, {cls: Summary.from_json(fields) for cls, fields in counted}
 
 
-def check_tables(rows: Sequence[WireRow], expected: HotTable | None, hot: HotKeys | None) -> None:
+def check_tables(found: Collection[int], expected: HotTable | None, hot: HotKeys | None) -> None:
     """Refuses a batch that was not routed by one table, or not by the one its state goes by.
+
+    `found` are the digests of the tables by which the batch's tasks have sent tuples.
 
     The first bucket knows what was to be: it puts the table in place again, so that the query can be resumed.
     Another try of its task would find the table, but the other buckets may have gone without it: all tries
     of that run are refused.
     """
-    found = {row.table for row in rows if row.input >= 0}
     if len(found) > 1:
         raise DataError("the tasks of one batch have read different routing tables; resume the query")
     if expected is None or not found:
         return
     files, run = hot.files() if hot else None, run_id() or ""
     is_late = files is not None and files.was_put_back(batch_id(), run)
-    if found == {expected.digest} and not is_late:
+    if expected.digest in found and not is_late:
         return
     if files is None:
         raise DataError(
@@ -121,16 +135,6 @@ def check_tables(rows: Sequence[WireRow], expected: HotTable | None, hot: HotKey
     raise DataError(
         f"the routing table in {files.folder} was missing or altered; it has been put back: resume the query"
     )
-
-
-def late_copies(rows: Sequence[WireRow], watermark: int) -> dict[int, int]:
-    """Of each input, how many copies are late here: the tuples they are copies of are counted elsewhere."""
-    late: dict[int, int] = {}
-    for row in rows:
-        if row.copies and (tuples := row.tuples) is not None:
-            ts = np.asarray(tuples.column(TS))[-row.copies :]
-            late[row.input] = late.get(row.input, 0) + int(np.count_nonzero(ts < watermark))
-    return late
 
 
 def table_of(state: Mapping[str, Any]) -> HotTable:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
-from watersmeet.spark.exchange.wire import CHUNK, decode
+from watersmeet.spark.exchange.packed_chunk import decode
+
+CHUNK = "chunk"  # the column of blobs
 
 Payload = tuple[tuple[str, tuple[str, ...]], ...]  # alias -> columns, for inputs with any
 

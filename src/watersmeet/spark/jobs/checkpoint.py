@@ -2,12 +2,12 @@
 
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
-    DIR/watersmeet.json  the plan the state was written by, and whether the input has been ended
-    DIR/progress.json    what the query last told of itself, for `watersmeet size`
+    DIR/watersmeet.json  which query and plan wrote the state, and whether the input has been ended
+    DIR/progress.json    what the query last reported of itself, for `watersmeet size`
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
 is resumed with the number of partitions and the routing it was started with, whatever the session's settings
-and statistics are now: the state was cut by them.
+and statistics are now: the state was cut by them. What else must be the same, `plan.state_format` says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,26 +23,41 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing import Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.state_format import (
+    StateIdentity,
+    describe_change,
+    describe_other_format,
+    identity_from_json,
+)
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
-from watersmeet.spark.stages.state_log import describe_change
 from watersmeet.spark.storage.folder import Folder
 
 RECORD = "watersmeet.json"
 CONTROL = "control"
 PROGRESS = "progress.json"
+BATCHES = "spark/offsets/*"  # there once a batch has begun
 
 
 @dataclass(frozen=True)
 class Record:
     """What `watersmeet.json` says."""
 
-    fingerprint: str
-    partitions: int
-    shares: tuple[int, ...]
+    identity: StateIdentity
     ended: bool = False
-    routing: str = "shares"
-    pipeline: dict[str, Any] | None = None  # of a query that is routed so, as `ring_json` has it
+    pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
+
+    def to_json(self) -> dict[str, Any]:
+        pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
+        return {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any]) -> Record:
+        """A record as it was written; refuses one of another state format."""
+        if "identity" not in fields:  # until format 3 it held a text
+            raise ConfigurationError(describe_other_format(fields["fingerprint"]))
+        pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
+        return Record(identity_from_json(fields["identity"]), fields["ended"], pipeline)
 
 
 @dataclass(frozen=True)
@@ -64,20 +79,19 @@ class Checkpoint:
                 f"the input of {self.folder} was ended by --flush: what comes now would be after the end of "
                 "time. Start anew with another checkpoint"
             )
-        if record is None or not self._holds("spark/offsets/*"):
+        if record is None or not self._holds(BATCHES):
             self._write(_record(fresh))
             return fresh
-        resumed = replace(fresh, partitions=record.partitions, routing=_resumed(fresh.routing, record))
-        if resumed.fingerprint != record.fingerprint:
-            raise ConfigurationError(describe_change(record.fingerprint, resumed.fingerprint))
+        written = record.identity
+        resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
+        if resumed.fingerprint != written.fingerprint:
+            raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
         return resumed
 
     def routing(self) -> str | None:
         """How the query that was started here is routed; None on a new folder."""
         record = self._read()
-        if record is None or not self._holds("spark/offsets/*"):
-            return None
-        return record.routing
+        return None if record is None or not self._holds(BATCHES) else record.identity.routing
 
     def control(self) -> DataFrame:
         """The control stream."""
@@ -105,7 +119,7 @@ class Checkpoint:
             self._write(replace(record, ended=True))
 
     def keep_progress(self, text: str) -> None:
-        """Leaves what the query tells of itself where it can be looked up."""
+        """Leaves what the query reports of itself where it can be looked up."""
         self._files.write(PROGRESS, text)
 
     @property
@@ -122,26 +136,23 @@ class Checkpoint:
         try:
             text = self._files.read(RECORD)
             if text is None:
-                if self._files.holds("spark/offsets/*"):
+                if self._files.holds(BATCHES):
                     raise FileNotFoundError("it is missing")
                 return None
-            fields = json.loads(text)
-            return Record(
-                fields["fingerprint"],
-                fields["partitions"],
-                tuple(fields["shares"]),
-                fields["ended"],
-                fields["routing"],
-                fields["pipeline"],
-            )
+            try:
+                return Record.from_json(json.loads(text))
+            except ConfigurationError:
+                if self._files.holds(BATCHES):
+                    raise
+                return None  # of another state format, but there is no state yet
         except OSError as error:
             raise self._unreadable(error) from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise self._unreadable("it is not what was written there") from None
 
     def _write(self, record: Record) -> None:
         try:
-            self._files.write(RECORD, json.dumps(asdict(record)))
+            self._files.write(RECORD, json.dumps(record.to_json()))
         except OSError as error:
             raise self._unwritable(error) from None
 
@@ -162,29 +173,25 @@ def _said(reason: OSError | str) -> str:
 
 def _record(plan: PhysicalPlan) -> Record:
     """What is remembered of a plan that starts now."""
-    shares: tuple[int, ...] = ()
-    pipeline: dict[str, Any] | None = None
     match plan.routing:
-        case Shares(hypercube):
-            shares = hypercube.shares
         case Pipeline(dataflow) | Rewrite(dataflow):
-            pipeline = dataflow_to_json(dataflow)
-    return Record(plan.fingerprint, plan.partitions, shares, False, plan.routing.name, pipeline)
+            return Record(plan.identity, pipeline=dataflow)
+        case _:
+            return Record(plan.identity)
 
 
 def _resumed(fresh: Routing, record: Record) -> Routing:
     """The routing the query was started with, if it fits at all; otherwise its fingerprint will tell."""
     match fresh:
-        case Shares(hypercube) if len(record.shares) == len(hypercube.shares):
-            return replace(fresh, hypercube=replace(hypercube, shares=record.shares))
+        case Shares(hypercube) if len(record.identity.shares) == len(hypercube.shares):
+            return replace(fresh, hypercube=replace(hypercube, shares=record.identity.shares))
         case Pipeline(dataflow) | Rewrite(dataflow) if record.pipeline is not None:
             return replace(fresh, dataflow=_dataflow(record.pipeline, dataflow))
         case _:
             return fresh
 
 
-def _dataflow(stored: Mapping[str, Any], fresh: SharedDataflow) -> SharedDataflow:
+def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now."""
-    kept = dataflow_from_json(stored)
     endings = (replace(fresh.endings[0], number=each.number, join=each.join) for each in kept.endings)
     return replace(kept, endings=tuple(endings))

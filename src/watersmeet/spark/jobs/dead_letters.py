@@ -1,9 +1,9 @@
 """Malformed messages into the sink that `dead_letters` names, by a streaming query beside the pipeline's own.
 
-The query reads the same topics, with a checkpoint of its own, and writes as any other: once into files and
-tables, at least once into Kafka. It takes up its places in the topics before the pipeline's queries take up
-theirs, so that no message is malformed for them and not there for it. One query serves all streams that name
-the same sink, as a file sink has one writer.
+The query reads the same topics, with a checkpoint of its own, and writes like any other: once into files and
+tables, at least once into Kafka. It fixes its offsets before the pipeline's queries fix theirs, so a message
+that is malformed for them is there for it too. One query serves all streams that name the same sink, since a
+file sink has one writer.
 
 In a Kafka sink a dead letter is the message as it was, with three more headers. Elsewhere it is a row:
 answer_id, stream, reason, topic, partition, offset, timestamp, key, value.
@@ -23,22 +23,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Pipeline, Sink, Stream
 from watersmeet.spark.jobs.job import RunOptions, stop_query
-from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID
-from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.kafka import RAW, REASON, read_messages
 from watersmeet.spark.storage.folder import Folder
 
 _POLL_S = 0.1
+_KAFKA_ID = f"concat_ws('-', {RAW}.topic, {RAW}.partition, {RAW}.offset)"  # one message has it
 _TEXT_FORMATS = ("json", "csv", "console", "text", "xml")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DeadLetters:
-    """The running query that fills one sink with dead letters; to be followed as a job is."""
+    """The running query that fills one sink with dead letters."""
 
     spark: SparkSession
     sink: Sink
@@ -53,7 +53,7 @@ class DeadLetters:
         return f"dead-letters-{self.sink.name}"
 
     def start(self) -> None:
-        """Starts or resumes, and returns when the query has its places in all topics."""
+        """Starts or resumes, and returns once the query has its offsets in all topics."""
         letters = [self._letters(stream) for stream in self.streams]
         self._query = write_stream(
             reduce(DataFrame.unionByName, letters),
@@ -72,12 +72,11 @@ class DeadLetters:
             time.sleep(_POLL_S)
         self.poll()
 
-    def poll(self) -> list[Progress]:
-        """Raises what made the query fail, in plain words; there are no answers to tell of."""
+    def poll(self) -> None:
+        """Raises the failure of the query, if it has failed, in plain words."""
         assert self._query is not None
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
-        return []
 
     def is_running(self) -> bool:
         return self._query is not None and self._query.isActive
@@ -96,26 +95,21 @@ def dead_letters(decoded: DataFrame, stream: Stream, sink_format: str) -> DataFr
     """The malformed among decoded messages, as the sink takes them."""
     malformed = decoded.where(F.col(REASON).isNotNull())
     if sink_format == "kafka":
-        told = {"stream": F.lit(stream.name), "reason": F.col(REASON), "from": F.expr(_place())}
+        facts = {"stream": F.lit(stream.name), "reason": F.col(REASON), "from": F.expr(_KAFKA_ID)}
         more = [
             F.struct(F.lit(f"watersmeet-{name}").alias("key"), text.cast("binary").alias("value"))
-            for name, text in told.items()
+            for name, text in facts.items()
         ]
         headers = F.concat(F.coalesce(F.col(f"{RAW}.headers"), F.array()), F.array(*more))
         return malformed.select(f"{RAW}.key", f"{RAW}.value", headers.alias("headers"))
     kind = "string" if sink_format in _TEXT_FORMATS else "binary"
     return malformed.select(
-        F.expr(f"concat('{stream.name}', '-', {_place()})").alias(ANSWER_ID),
+        F.expr(f"concat('{stream.name}', '-', {_KAFKA_ID})").alias(ANSWER_ID),
         F.lit(stream.name).alias("stream"),
         F.col(REASON).alias("reason"),
         *(F.col(f"{RAW}.{name}") for name in ("topic", "partition", "offset", "timestamp")),
         *(F.col(f"{RAW}.{name}").cast(kind).alias(name) for name in ("key", "value")),
     )
-
-
-def _place() -> str:
-    """Where a message stands in Kafka, which no other shares."""
-    return f"concat_ws('-', {RAW}.topic, {RAW}.partition, {RAW}.offset)"
 
 
 def plan_dead_letters(
@@ -150,5 +144,11 @@ def _plan(
         raise ConfigurationError(
             f"sink {sink.name} takes answers, so it cannot take dead letters: declare another one for them"
         )
-    where = f"{root}/dead-letters-{sink.name}"
-    return DeadLetters(spark, sink, tuple(streams), where, base, options)
+    return DeadLetters(
+        spark=spark,
+        sink=sink,
+        streams=tuple(streams),
+        checkpoint=f"{root}/dead-letters-{sink.name}",
+        base=base,
+        options=options,
+    )

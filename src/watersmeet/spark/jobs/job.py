@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError
@@ -24,19 +24,19 @@ from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import write_stream
+from watersmeet.spark.sinks.write_stream import write_stream
+from watersmeet.spark.sources.read_sources import Sources
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST = 1024
-KEEP_EVERY_S = 30  # what the query tells is written to the checkpoint this often, and at the end
+KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
 
-# How many times smaller batches are to be -> the sources, and names of files for those read directly.
-ReadSources = Callable[[int], tuple[Mapping[str, DataFrame], Mapping[str, DataFrame]]]
+ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How to run: every `trigger_us`, or once over what is there, which with `flush` is all there will be."""
+    """How to run: every `trigger_us`, or once over the data there now; with `flush` no more will come."""
 
     trigger_us: int | None = None
     available_now: bool = False
@@ -49,42 +49,40 @@ class RunOptions:
             raise ConfigurationError("--flush ends the input, so it goes with --available-now")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Job:
-    """A running query; with `flush` a second, short run lets out what waited for the watermark."""
+    """A running query; with `flush` a second, short run lets out the answers that wait for the watermark."""
 
     spark: SparkSession
     name: str
     plan: PhysicalPlan
-    sources: Mapping[str, DataFrame]
+    sources: Sources
     sink: Sink | None
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
-    files: Mapping[str, DataFrame] = field(default_factory=dict)
     progress: Progress | None = None
-    read_sources: ReadSources | None = None  # how to read them with smaller batches
-    _smaller: int = 1  # how many times
+    read_smaller: ReadSmaller | None = None
+    _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
     _query: StreamingQuery | None = None
     _reports: BatchReports = field(default_factory=BatchReports)
-    _untold: list[Progress] = field(default_factory=list)
+    _unreported: list[Progress] = field(default_factory=list)
     _ending: bool = False
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
-        control = self.checkpoint.control()
         answers = Compiler(
-            self.spark,
-            self.plan,
-            self.sources,
-            control,
-            self.files,
-            self.options.limit,
-            self.checkpoint.folder,
+            spark=self.spark,
+            plan=self.plan,
+            sources=self.sources.tuples,
+            control=self.checkpoint.control(),
+            files=self.sources.files,
+            limit=self.options.limit,
+            checkpoint=self.checkpoint.folder,
         ).answers()
         self._query = write_stream(
             answers,
@@ -106,12 +104,12 @@ class Job:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         assert self._query is not None
         self._read_reports()
-        fresh, self._untold = self._untold, []
+        fresh, self._unreported = self._unreported, []
         if (failure := self._query.exception()) is not None:
             raise explain_failure(failure)
         if fresh and self.options.limit is not None:
-            tell = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
-            fresh[-1] = self.progress = replace(fresh[-1], notice=tell(self.options.limit, fresh))
+            warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
+            fresh[-1] = self.progress = replace(fresh[-1], notice=warn(self.options.limit, fresh))
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -119,49 +117,49 @@ class Job:
     def _keep_progress(self) -> None:
         if self.progress is not None:
             self._kept_at = time.monotonic()
-            # Nothing depends on it: neither a full disk nor a JVM that has gone is to be told from here.
+            # Nothing depends on it, so neither a full disk nor a JVM that is gone is reported from here.
             with contextlib.suppress(Exception):
                 self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
     def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """What is missing or over the limit although tuples are shed, said once."""
-        newest, said = fresh[-1], ""
+        """A warning about answers left out, or state over the limit although tuples are shed; given once."""
+        newest, message = fresh[-1], ""
         if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
-            waits = "what waits for the watermark under ROWS windows is not shed"
-            said = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
-        elif newest.total_left_out:
-            many = f"{newest.total_left_out} values of DISTINCT are left out so far"
-            said = f"{many}: there is no room to remember them, and they would be repeated"
-        is_new, self._has_warned = bool(said) and not self._has_warned, self._has_warned or bool(said)
-        return said if is_new else ""
+            waits = "tuples that wait for the watermark under ROWS windows are not shed"
+            message = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
+        elif newest.totals.left_out:
+            many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
+            message = f"{many}: there is no room to remember them, and they would be repeated"
+        is_new, self._has_warned = bool(message) and not self._has_warned, self._has_warned or bool(message)
+        return message if is_new else ""
 
     def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """Resumes with smaller batches when state is over its limit and they could help; says so."""
+        """Resumes with smaller batches when state is over its limit and they could help; returns a notice."""
         over = [p for p in fresh if p.memory_bytes > limit.nbytes]
         if not over:
             return ""
-        said = _over(over[-1], limit)
+        message = _over(over[-1], limit)
         brought = max(p.arrived_bytes for p in over)
         if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
-            return f"{said}: batches are {self._smaller} times smaller now"
+            return f"{message}: batches are {self._smaller} times smaller now"
         if self._has_warned:
             return ""
         self._has_warned = True
         return (
-            f"{said}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it more "
-            "memory, shorter windows, or a policy that sheds"
+            f"{message}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it "
+            "more memory, shorter windows, or a policy that sheds"
         )
 
     def _shrink_batches(self) -> bool:
         """Resumes with batches half as large, if that can be done; a batch under way is done again."""
-        if self.read_sources is None or self._smaller >= SMALLEST or self._ending:
+        if self.read_smaller is None or self._smaller >= SMALLEST or self._ending:
             return False
         if self._query is None or not self._query.isActive:
             return False
         self._smaller *= 2
         stop_query(self._query)
         self._read_reports()
-        self.sources, self.files = self.read_sources(self._smaller)
+        self.sources = self.read_smaller(self._smaller)
         self.start()
         return True
 
@@ -183,7 +181,7 @@ class Job:
         return True
 
     def _end_input(self) -> None:
-        """Ends the input by a new row, which makes a batch even where the end has been told before."""
+        """Ends the input by a new row, which makes a batch even if an earlier row has ended it."""
         self._ending = True
         self.checkpoint.end_input()
 
@@ -192,7 +190,7 @@ class Job:
         limit = self.options.limit.nbytes if self.options.limit else None
         for report in self._reports.fresh(self._query) if self._query else ():
             self.progress = replace(parse_progress(report, streams, self.progress), state_limit=limit)
-            self._untold.append(self.progress)
+            self._unreported.append(self.progress)
 
     def stop(self) -> None:
         """Ends the query; a batch under way is done again on resume."""
@@ -206,7 +204,7 @@ def _over(progress: Progress, limit: StateLimit) -> str:
 
 
 def stop_query(query: StreamingQuery | None) -> None:
-    """Stops a query if it was started; what goes wrong is put in plain words."""
+    """Stops a query if it was started; raises a failure to do so in plain words."""
     if query is not None:
         try:
             query.stop()

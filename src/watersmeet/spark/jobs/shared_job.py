@@ -17,11 +17,12 @@ from watersmeet.spark.jobs.job import RunOptions, stop_query
 from watersmeet.spark.metrics.batch_reports import BatchReports, all_reports
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.multiquery.answers import ANSWER, SharedAnswers, column_types
-from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint, dataflow_inputs
+from watersmeet.spark.multiquery.compile import SharedCompiler, dataflow_fingerprint
+from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.answers import CONSOLE, spark_interval
+from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 
 TAILED = 10_000  # answers of a batch, at most, for who looks on
 
@@ -57,9 +58,15 @@ class SharedJob:
         """Starts, or resumes from the checkpoint."""
         streams = self.pipeline.streams
         ship = ship_dataflow(self.spark, self.dataflow)
-        inputs = dataflow_inputs(self.dataflow, streams, self.sources, self.files)
-        fingerprint = dataflow_fingerprint(self.dataflow, streams, self.partitions)
-        compiler = SharedCompiler(self.dataflow, ship, inputs, self.partitions, fingerprint)
+        tasks = plan_levels(
+            self.dataflow,
+            ship,
+            dataflow_inputs(self.dataflow, streams),
+            partitions=self.partitions,
+            fingerprint=dataflow_fingerprint(self.dataflow, streams, self.partitions),
+            direct=self.files.keys(),
+        )
+        compiler = SharedCompiler(tasks, self.sources, self.files)
         answers = SharedAnswers(ship, self.queries, column_types(streams, self.sources))
         sinks = self._sinks()
         for sink, _ in sinks:

@@ -50,9 +50,9 @@ def run_sweep(
 def _report(
     spark: SparkSession, group: str, total: int, progress: Progress, finished: threading.Event
 ) -> None:
-    """Tells how many tasks of a job group are done, until the job is."""
+    """Reports how many tasks of a job group are done, until the job is."""
     tracker = spark.sparkContext.statusTracker()
-    told = -1
+    reported = -1
     while not finished.wait(POLL_S):
         done = 0
         for job in tracker.getJobIdsForGroup(group):
@@ -60,7 +60,7 @@ def _report(
             for stage in info.stageIds if info else ():
                 stage_info = tracker.getStageInfo(stage)
                 done += stage_info.numCompletedTasks if stage_info else 0
-        if done != told:
-            told = done
+        if done != reported:
+            reported = done
             progress(done, total)
     progress(total, total)

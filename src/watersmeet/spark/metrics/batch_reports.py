@@ -1,7 +1,7 @@
-"""Spark's reports of a query's batches, each told once.
+"""Spark's reports of a query's batches, each read once.
 
-Spark renders a report anew whenever it is asked for, and keeps a hundred. So only the newest is looked at,
-and all of them when it shows that some were missed.
+Spark renders a report anew whenever it is asked for one, and keeps a hundred. So only the newest is read, and
+all of them when it shows that some were missed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ def all_reports(query: StreamingQuery) -> list[Report]:
 
 
 class BatchReports:
-    """What has been told of a query, which may be started again."""
+    """Which batches of a query have been read; the query may be started again."""
 
     def __init__(self) -> None:
-        self._told: dict[str, int] = {}  # of each run the last batch told
+        self._last: dict[str, int] = {}  # of each run the last batch read
 
     def fresh(self, query: StreamingQuery) -> list[Report]:
-        """The reports of batches that were not told before, in order."""
+        """The reports of batches not read before, in order."""
         newest = query.lastProgress
         if newest is None:
             return []
         report: Report = json.loads(newest.json)
-        run, told = report["runId"], self._told.get(report["runId"])
+        run, last = report["runId"], self._last.get(report["runId"])
         # A report of an idle query has the number of the batch to come.
         done = report["batchId"] if _is_of_batch(report) else report["batchId"] - 1
-        if told is not None and done <= told:
+        if last is not None and done <= last:
             return []
-        is_next = told is not None and done == told + 1 and _is_of_batch(report)
+        is_next = last is not None and done == last + 1 and _is_of_batch(report)
         reports = [report] if is_next else all_reports(query)
-        fresh = [one for one in reports if _is_of_batch(one) and (told is None or one["batchId"] > told)]
-        self._told[run] = max([done, *(one["batchId"] for one in fresh)])
+        fresh = [one for one in reports if _is_of_batch(one) and (last is None or one["batchId"] > last)]
+        self._last[run] = max([done, *(one["batchId"] for one in fresh)])
         return fresh
 
 

@@ -6,8 +6,8 @@ metrics hold become rows here. Nothing of Spark is needed: a report is the dicti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ VALUES_OBSERVATION = "watersmeet_values"  # of the stage of DISTINCT
 MALFORMED_OBSERVATION = "malformed_"  # and the name of the stream, whose source reports it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InputProgress:
     """One input of the query in one micro-batch."""
 
@@ -28,7 +28,7 @@ class InputProgress:
     late: int
     null_times: int
     max_ts_us: int | None  # of its stream, so far
-    ahead_us: int | None  # how far its stream is before the watermark
+    ahead_us: int | None  # how far its stream is ahead of the watermark
     malformed: int = 0  # messages of its stream that could not be read
     shed: int = 0  # tuples removed because the state was at its limit
     kept: int = 0  # tuples in the state, copies included
@@ -44,6 +44,29 @@ class InputProgress:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """Sums over the batches of a run."""
+
+    rows: int = 0
+    late: int = 0
+    answers: int = 0
+    batches: int = 0
+    malformed: int = 0
+    shed: int = 0
+    combinations: int = 0  # found by the join, which makes answers of them
+    missed: float = 0.0  # combinations not found because their tuples were shed, as estimated
+    left_out: int = 0  # values of DISTINCT left out because there was no room to remember them
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def completeness(self) -> float:
+        """The share of answers given so far, as estimated."""
+        return _share(self, otherwise=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Progress:
     """A micro-batch, and the totals of this run up to it."""
 
@@ -58,23 +81,14 @@ class Progress:
     answers: int = 0
     answers_per_s: float = 0.0
     kernel_ms: float = 0.0
-    total_rows: int = 0
-    total_late: int = 0
-    total_answers: int = 0
-    total_batches: int = 0
     malformed: int = 0
-    total_malformed: int = 0
     arrived_bytes: int = 0
-    total_shed: int = 0
     completeness: float = 1.0  # of the answers of this batch, or of the last that had any, as estimated
-    total_completeness: float = 1.0
-    total_combinations: int = 0  # what the join found, of which answers are made
-    total_missed: float = 0.0  # what it did not find for want of tuples shed, as estimated
-    total_left_out: int = 0  # values of DISTINCT that were not let out, for want of room to remember them
     state_limit: int | None = None
-    notice: str = ""  # what was done, or is to be known, about the memory
+    notice: str = ""  # what has been done, or should be known, about the memory
     hot_values: int = 0  # in the routing table, cooling ones too
     busiest_share: float = 1.0  # the busiest bucket's work over the mean bucket's
+    totals: Totals = Totals()
 
     @property
     def shed(self) -> int:
@@ -93,67 +107,81 @@ class Progress:
         return sum(item.late for item in self.inputs)
 
     def as_json(self) -> dict[str, Any]:
-        """Every field as plain JSON, with the sums over inputs."""
+        """Every field as plain JSON, with the sums over inputs; totals as `total_rows` and so on."""
+        document = asdict(self)
+        totals = {**document.pop("totals"), "completeness": self.totals.completeness}
         inputs = [{**asdict(item), "event_rows_per_s": item.event_rows_per_s} for item in self.inputs]
         sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late, "shed": self.shed}
-        return {**asdict(self), "inputs": inputs, **sums}
+        return {**document, "inputs": inputs, **sums, **{f"total_{name}": n for name, n in totals.items()}}
+
+
+BEFORE_FIRST = Progress(batch_id=-1, timestamp="", batch_ms=0)
 
 
 def parse_progress(
-    report: Mapping[str, Any], streams: Mapping[str, str] | None = None, previous: Progress | None = None
+    report: Mapping[str, Any],
+    streams: Mapping[str, str] | None = None,
+    previous: Progress | None = None,
 ) -> Progress:
     """A report as `Progress`.
 
     `streams` names the stream of each alias, where they differ. `previous` is the report before: rates are
-    taken over the time since it, totals go on from it, and what an idle batch does not tell stays as it was.
+    taken over the time since it, totals add to its totals, and values that an idle batch does not report stay
+    as they were.
     """
-    if previous is not None and report["batchId"] == previous.batch_id and not report.get("numInputRows"):
-        return previous
-    metrics = observed_metrics(report)
+    before = previous or BEFORE_FIRST
+    if report["batchId"] == before.batch_id and not report.get("numInputRows"):
+        return before
+    metrics, malformed = observed_metrics(report), _malformed(report)
     batch_ms = int(report.get("durationMs", {}).get("triggerExecution", report.get("batchDuration", 0)))
-    seconds = max(_seconds_between(previous, report["timestamp"]), batch_ms / 1000, 0.001)
-    watermark = _time(metrics.get("watermark_us"), previous.watermark_us if previous else None)
-    malformed = _malformed(report)
+    seconds = max(_seconds_since(before, report["timestamp"]), batch_ms / 1000, 0.001)
+    watermark = _time(metrics.get("watermark_us"), before.watermark_us)
     inputs = tuple(
-        _input(alias, (streams or {}).get(alias, alias), metrics, seconds, watermark, previous, malformed)
-        for alias in _aliases(metrics, previous)
+        _input(before, alias, (streams or {}).get(alias, alias), metrics, seconds, watermark, malformed)
+        for alias in _aliases(metrics, before)
     )
-    answers = metrics.get("answers", 0)
-    found, missed = metrics.get("combinations", 0), metrics.get("missed_milli", 0) / 1000
-    total_found = (previous.total_combinations if previous else 0) + found
-    total_missed = (previous.total_missed if previous else 0.0) + missed
+    batch = _totals(report, metrics, inputs, sum(malformed.values()))
     return Progress(
         batch_id=int(report["batchId"]),
         timestamp=str(report["timestamp"]),
         batch_ms=batch_ms,
         inputs=inputs,
         watermark_us=watermark,
-        state_rows=metrics.get("state_rows", previous.state_rows if previous else 0),
-        state_bytes=metrics.get("state_bytes", previous.state_bytes if previous else 0),
-        memory_bytes=metrics.get("memory_bytes", previous.memory_bytes if previous else 0),
-        answers=answers,
-        answers_per_s=answers / seconds,
+        state_rows=metrics.get("state_rows", before.state_rows),
+        state_bytes=metrics.get("state_bytes", before.state_bytes),
+        memory_bytes=metrics.get("memory_bytes", before.memory_bytes),
+        answers=batch.answers,
+        answers_per_s=batch.answers / seconds,
         kernel_ms=metrics.get("kernel_us", 0) / 1000,
-        total_rows=(previous.total_rows if previous else 0) + sum(item.rows for item in inputs),
-        total_late=(previous.total_late if previous else 0) + sum(item.late for item in inputs),
-        total_answers=(previous.total_answers if previous else 0) + answers,
-        total_batches=(previous.total_batches if previous else 0) + 1,
-        malformed=sum(malformed.values()),
-        total_malformed=(previous.total_malformed if previous else 0) + sum(malformed.values()),
+        malformed=batch.malformed,
         arrived_bytes=metrics.get("arrived_bytes", 0),
-        total_shed=(previous.total_shed if previous else 0) + sum(item.shed for item in inputs),
-        completeness=_share(found, missed, previous.completeness if previous else 1.0),
-        total_completeness=_share(total_found, total_missed, 1.0),
-        total_combinations=total_found,
-        total_missed=total_missed,
-        total_left_out=(previous.total_left_out if previous else 0) + _left_out(report),
-        hot_values=metrics.get("hot_values", previous.hot_values if previous else 0),
+        completeness=_share(batch, before.completeness),
+        hot_values=metrics.get("hot_values", before.hot_values),
         busiest_share=_busiest_share(metrics),
+        totals=before.totals + batch,
     )
 
 
-def _share(found: float, missed: float, otherwise: float) -> float:
-    return found / (found + missed) if found + missed else otherwise
+def _totals(
+    report: Mapping[str, Any], metrics: Mapping[str, int], inputs: Sequence[InputProgress], malformed: int
+) -> Totals:
+    """The totals of one batch."""
+    return Totals(
+        rows=sum(item.rows for item in inputs),
+        late=sum(item.late for item in inputs),
+        answers=metrics.get("answers", 0),
+        batches=1,
+        malformed=malformed,
+        shed=sum(item.shed for item in inputs),
+        combinations=metrics.get("combinations", 0),
+        missed=metrics.get("missed_milli", 0) / 1000,
+        left_out=int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0),
+    )
+
+
+def _share(totals: Totals, otherwise: float) -> float:
+    possible = totals.combinations + totals.missed
+    return totals.combinations / possible if possible else otherwise
 
 
 def _busiest_share(metrics: Mapping[str, int]) -> float:
@@ -161,14 +189,10 @@ def _busiest_share(metrics: Mapping[str, int]) -> float:
     return metrics["busiest_work"] * metrics["buckets"] / work if work else 1.0
 
 
-def _left_out(report: Mapping[str, Any]) -> int:
-    return int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0)
-
-
 def observed_metrics(report: Mapping[str, Any]) -> dict[str, int]:
-    """What a batch's stages told, by name; empty for a batch that none ran in."""
-    told = _observed(report, OBSERVATION).get("metrics") or {}
-    return {name: int(value) for name, value in told.items()}
+    """What the stages of a batch have reported, by name; empty if no stage ran."""
+    reported = _observed(report, OBSERVATION).get("metrics") or {}
+    return {name: int(value) for name, value in reported.items()}
 
 
 def _observed(report: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -186,52 +210,61 @@ def _malformed(report: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def _aliases(metrics: Mapping[str, int], previous: Progress | None) -> list[str]:
+def _aliases(metrics: Mapping[str, int], before: Progress) -> list[str]:
     found = [name.removeprefix("input_") for name in metrics if name.startswith("input_")]
-    return found or [item.alias for item in (previous.inputs if previous else ())]
+    return found or [item.alias for item in before.inputs]
 
 
 def _input(
+    previous: Progress,
     alias: str,
     stream: str,
     metrics: Mapping[str, int],
     seconds: float,
     watermark: int | None,
-    previous: Progress | None,
     malformed: Mapping[str, int],
 ) -> InputProgress:
     rows = metrics.get(f"input_{alias}", 0)
-    before = next((item for item in (previous.inputs if previous else ()) if item.alias == alias), None)
-    newest = _time(metrics.get(f"max_ts_{stream}"), before.max_ts_us if before else None)
-    if before and before.max_ts_us is not None and newest is not None:
-        newest = max(newest, before.max_ts_us)
+    before = next((item for item in previous.inputs if item.alias == alias), _unseen(alias))
+    newest = _later(_time(metrics.get(f"max_ts_{stream}"), None), before.max_ts_us)
     return InputProgress(
         alias=alias,
         rows=rows,
         rows_per_s=rows / seconds,
         late=metrics.get(f"late_{alias}", 0),
-        null_times=metrics.get(f"undated_{alias}", 0),
+        null_times=metrics.get(f"null_times_{alias}", 0),
         max_ts_us=newest,
         ahead_us=None if newest is None or watermark is None else newest - watermark,
         malformed=malformed.get(stream, 0),
         shed=metrics.get(f"shed_{alias}", 0),
-        kept=metrics.get(f"kept_{alias}", before.kept if before else 0),
-        kept_bytes=metrics.get(f"bytes_kept_{alias}", before.kept_bytes if before else 0),
+        kept=metrics.get(f"kept_{alias}", before.kept),
+        kept_bytes=metrics.get(f"bytes_kept_{alias}", before.kept_bytes),
         since=_since(before, newest, rows),
     )
 
 
-def _since(before: InputProgress | None, newest: int | None, rows: int) -> tuple[int, int] | None:
-    if before is not None and before.since is not None:
+def _unseen(alias: str) -> InputProgress:
+    """An input before its first batch."""
+    return InputProgress(
+        alias=alias, rows=0, rows_per_s=0.0, late=0, null_times=0, max_ts_us=None, ahead_us=None
+    )
+
+
+def _since(before: InputProgress, newest: int | None, rows: int) -> tuple[int, int] | None:
+    if before.since is not None:
         return before.since[0], before.since[1] + rows
     return None if newest is None else (newest, 0)
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)
 
 
 def _time(value: int | None, otherwise: int | None) -> int | None:
     return otherwise if value is None or value <= BEGINNING else value
 
 
-def _seconds_between(previous: Progress | None, timestamp: str) -> float:
-    if previous is None:
+def _seconds_since(before: Progress, timestamp: str) -> float:
+    if not before.timestamp:
         return 0.0
-    return (datetime.fromisoformat(timestamp) - datetime.fromisoformat(previous.timestamp)).total_seconds()
+    return (datetime.fromisoformat(timestamp) - datetime.fromisoformat(before.timestamp)).total_seconds()

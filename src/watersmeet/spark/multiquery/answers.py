@@ -26,7 +26,7 @@ from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query import ANSWER_TIME, Query, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
-from watersmeet.spark.exchange.wire import decode
+from watersmeet.spark.exchange.packed_chunk import decode
 from watersmeet.spark.multiquery.ship import SharedShip
 from watersmeet.spark.multiquery.sinks import NAME
 from watersmeet.spark.multiquery.stage import shape_names

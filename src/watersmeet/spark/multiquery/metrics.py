@@ -1,6 +1,6 @@
-"""What a ring tells of each batch, observed as the metrics of one query are.
+"""What a shared dataflow reports of each batch, observed as the metrics of one query are.
 
-In a ring of many queries streams take the place of inputs: `input_s1` are the tuples of s1 that arrived.
+With many queries streams take the place of inputs: `input_s1` are the tuples of s1 that arrived.
 `sent` counts a tuple once for each attribute in use; `sent_by_all` is what it would be if every tuple were
 indexed by every attribute of its stream, as in RJoin. `went_a b by b.y` are the partial results of a and b
 that went on by b.y, where they could have gone another way.
@@ -13,34 +13,34 @@ from collections.abc import Mapping, Sequence
 from watersmeet.kernel import SharedBucket
 from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.exchange.wire import UNKNOWN
-from watersmeet.spark.metrics.metrics import WATERMARK_US, as_text, is_largest
-from watersmeet.spark.multiquery.wire import MARK, SharedRow
-
-SUMMED = (
-    "answers",
-    "probes",
-    "state_rows",
-    "state_bytes",
-    "memory_bytes",
-    "kernel_us",
-    "stage_us",
-    "arrived_bytes",
-    "combinations",  # results of joins, at all levels
-    "sent",
-    "sent_by_all",
-    "stored",  # of these, kept at a later level: rewritten queries that wait for more tuples
-)
+from watersmeet.spark.metrics.metrics import WATERMARK, Metric, Metrics, max_ts
+from watersmeet.spark.multiquery.messages import Bounds, InputProgress, LevelMessage, LevelRows
 
 
-def dataflow_metric_names(names: Mapping[str, str], dataflow: SharedDataflow) -> tuple[str, ...]:
-    """Every metric of a ring, in order."""
-    levels = dataflow.levels
-    per_input = [f"{kind}_{name}" for name in names for kind in ("input", "late", "undated")]
-    per_level = [f"{kind}_level_{n}" for n in range(1, levels + 1) for kind in ("state_rows", "combinations")]
-    times = [f"max_ts_{stream}" for stream in dict.fromkeys(names.values())]
-    went = dict.fromkeys(way_names(dataflow).values())
-    return (*SUMMED, *per_input, *per_level, *went, WATERMARK_US, *times)
+def dataflow_metrics(names: Mapping[str, str], dataflow: SharedDataflow) -> Metrics:
+    """Every metric of a shared dataflow; `names` are those of the inputs, with the stream of each."""
+    levels = range(1, dataflow.levels + 1)
+    return Metrics(
+        [
+            Metric("answers"),
+            Metric("probes"),
+            Metric("state_rows"),
+            Metric("state_bytes"),
+            Metric("memory_bytes"),
+            Metric("kernel_us"),
+            Metric("stage_us"),
+            Metric("arrived_bytes"),
+            Metric("combinations"),  # results of joins, at all levels
+            Metric("sent"),
+            Metric("sent_by_all"),
+            Metric("stored"),  # of these, kept at a later level: rewritten queries that wait for more tuples
+            *(Metric(f"{kind}_{name}") for name in names for kind in ("input", "late", "null_times")),
+            *(Metric(f"{kind}_level_{n}") for n in levels for kind in ("state_rows", "combinations")),
+            *map(Metric, dict.fromkeys(way_names(dataflow).values())),
+            WATERMARK,
+            *map(max_ts, dict.fromkeys(names.values())),
+        ]
+    )
 
 
 def way_names(dataflow: SharedDataflow) -> dict[str, str]:
@@ -61,51 +61,52 @@ class SharedMetrics:
     def __init__(self, names: Mapping[str, str], dataflow: SharedDataflow) -> None:
         self._names = names
         self._ways = way_names(dataflow)
-        metrics = dataflow_metric_names(names, dataflow)
-        self._values = {name: BEGINNING if is_largest(name) else 0 for name in metrics}
-
-    @property
-    def text(self) -> str:
-        return as_text(self._values)
-
-    def set(self, name: str, value: int) -> None:
-        self._values[name] = value
+        self.values = dataflow_metrics(names, dataflow).start()
 
     def count(
         self,
         level: int,
-        rows: Sequence[SharedRow],
+        messages: Sequence[LevelMessage],
         bucket: SharedBucket,
         after: Mapping[str, int],
         feed_levels: Mapping[str, tuple[int, ...]],
         attributes: Mapping[str, int],
     ) -> None:
         """Counts what arrived and what is kept; `attributes` is how many each input has."""
-        counts = bucket.counts
-        for row in rows:
-            if row.source.startswith(MARK):
-                name = row.source.removeprefix(MARK)
-                self._values[f"input_{name}"] += row.rows
-                self._values["sent_by_all"] += row.rows * attributes[name]
-                self._values[f"undated_{name}"] += row.null_times
-                newest = f"max_ts_{self._names[name]}"
-                self._values[newest] = max(self._values[newest], row.max_ts, UNKNOWN)
+        values, counts = self.values, bucket.counts
+        for message in messages:
+            match message:
+                case InputProgress():
+                    self._count_input(message, attributes[message.name])
+                case LevelRows():
+                    values["arrived_bytes"] += message.chunk.nbytes
+                    if feed_levels.get(message.source, (0,))[0] == level:
+                        values["sent"] += message.chunk.rows
+                case Bounds():
+                    values["arrived_bytes"] += len(message.body)
         inputs = {stream: name for name, stream in reversed(list(self._names.items()))}
         for stream, late in counts.late.items():
-            self._values[f"late_{inputs[stream]}"] += late
+            values[f"late_{inputs[stream]}"] += late
         for relation, went in counts.went.items():
-            self._values[self._ways[relation]] += went
-        self._values |= {
-            "answers": sum(counts.answers.values()),
-            "probes": counts.probes,
-            "state_rows": sum(bucket.state_rows.values()),
-            "state_bytes": sum(bucket.state_bytes.values()),
-            "memory_bytes": bucket.used_bytes,
-            "arrived_bytes": sum(len(row.chunk) for row in rows),
-            "sent": sum(row.rows for row in rows if feed_levels.get(row.source, (0,))[0] == level),
-            "combinations": counts.results,
-            "stored": counts.stored,
-            f"state_rows_level_{level}": sum(bucket.state_rows.values()),
-            f"combinations_level_{level}": counts.results,
-            WATERMARK_US: min(after.values(), default=BEGINNING),
-        }
+            values[self._ways[relation]] += went
+        values[f"state_rows_level_{level}"] = sum(bucket.state_rows.values())
+        values[f"combinations_level_{level}"] = counts.results
+        values.update(
+            answers=sum(counts.answers.values()),
+            probes=counts.probes,
+            state_rows=sum(bucket.state_rows.values()),
+            state_bytes=sum(bucket.state_bytes.values()),
+            memory_bytes=bucket.used_bytes,
+            combinations=counts.results,
+            stored=counts.stored,
+            watermark_us=min(after.values(), default=BEGINNING),
+        )
+
+    def _count_input(self, message: InputProgress, attributes: int) -> None:
+        values, name = self.values, message.name
+        values[f"input_{name}"] += message.rows
+        values["sent_by_all"] += message.rows * attributes
+        values[f"null_times_{name}"] += message.null_times
+        values["arrived_bytes"] += len(message.frequent)
+        newest = max_ts(self._names[name]).name
+        values[newest] = max(values[newest], message.max_ts)

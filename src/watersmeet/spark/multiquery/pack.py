@@ -1,4 +1,4 @@
-"""The map side of a ring: a stream's tuples become chunks, once for each attribute that some query needs.
+"""The map side of a shared dataflow: tuples become chunks, once for each attribute that some query needs.
 
 A stream that no query reads is not sent at all, but its progress is, so that queries that come later know
 how far it has come.
@@ -14,12 +14,14 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel import KEEP, TS, encode_reports, route_rows
 from watersmeet.query.shared_dataflow import Feed
-from watersmeet.spark.exchange.gather import Gathered, gather
-from watersmeet.spark.exchange.wire import encode
-from watersmeet.spark.multiquery.wire import END, MARK, SharedRow, dataflow_arrow
+from watersmeet.spark.exchange.collect import Collected, collect
+from watersmeet.spark.exchange.messages import EndOfInput
+from watersmeet.spark.exchange.packed_chunk import PackedChunk
+from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, InputProgress, LevelMessage, LevelRows
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SharedPack:
     """Packs one input; called by `mapInArrow` with the rows of one partition."""
 
@@ -28,10 +30,11 @@ class SharedPack:
     labels: tuple[int, ...]
     columns: tuple[str, ...] = (TS,)  # of all feeds
     given: tuple[str, ...] = (TS,)  # their names in the rows to pack
-    told: frozenset[str] = frozenset()  # feeds of which every bucket is to hear the frequent values
+    reported: frozenset[str] = frozenset()  # feeds whose frequent values are reported to every bucket
+    tuning: Tuning = DEFAULT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (self._send(gathered) for gathered in gather(batches, self._usable))
+        return (self._send(collected) for collected in collect(batches, self._usable, self.tuning))
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that have an event time and meet the condition, if there is one."""
@@ -43,19 +46,17 @@ class SharedPack:
             return chosen
         return chosen.filter(mask)
 
-    def _send(self, gathered: Gathered) -> pa.RecordBatch:
-        whole = gathered.tuples
-        heard = self._heard(whole)
-        sent = [
-            SharedRow(
-                label,
-                1,
-                f"{MARK}{self.name}",
+    def _send(self, collected: Collected) -> pa.RecordBatch:
+        whole, frequent = collected.tuples, self._frequent(collected.tuples)
+        sent: list[LevelMessage] = [
+            InputProgress(
+                bucket=label,
+                name=self.name,
                 rows=0 if number else int(whole.num_rows),
-                max_ts=gathered.max_ts,
-                now_us=gathered.now_us,
-                null_times=0 if number else gathered.null_times,
-                chunk=heard,
+                max_ts=collected.max_ts,
+                now_us=collected.now_us,
+                null_times=0 if number else collected.null_times,
+                frequent=frequent,
             )
             for number, label in enumerate(self.labels)
         ]
@@ -63,12 +64,12 @@ class SharedPack:
             chosen = whole.select(list(feed_columns(feed)))
             for number, part in route_rows(chosen, feed.route, len(self.labels)):
                 if part.num_rows:
-                    label, level, count = self.labels[number], feed.levels[0], int(part.num_rows)
-                    sent.append(SharedRow(label, level, feed.name, count, chunk=encode(part)))
-        return dataflow_arrow(sent)
+                    chunk = PackedChunk(part)
+                    sent.append(LevelRows(self.labels[number], feed.levels[0], feed.name, chunk))
+        return LEVEL_MESSAGES.to_arrow(sent)
 
-    def _heard(self, tuples: pa.RecordBatch) -> bytes:
-        routes = {feed.name: tuples.column(feed.route) for feed in self.feeds if feed.name in self.told}
+    def _frequent(self, tuples: pa.RecordBatch) -> bytes:
+        routes = {feed.name: tuples.column(feed.route) for feed in self.feeds if feed.name in self.reported}
         if not routes or not tuples.num_rows:
             return b""
         return encode_reports(routes, pc.min(tuples.column(TS)).as_py())
@@ -82,7 +83,7 @@ class SharedPackEnd:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if any(batch.num_rows for batch in batches):
-            yield dataflow_arrow([SharedRow(label, 1, END) for label in self.labels])
+            yield LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in self.labels])
 
 
 def feed_columns(feed: Feed) -> tuple[str, ...]:

@@ -37,10 +37,15 @@ class SharedShip:
         return self.inline if self.inline is not None else _read(self.digest)
 
 
+def ship_inline(dataflow: SharedDataflow) -> SharedShip:
+    """The dataflow with every task, whatever its size."""
+    return SharedShip(_digest(pickle.dumps(dataflow)), dataflow)
+
+
 def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> SharedShip:
     """Makes a ring known to all workers, present and future."""
     blob = pickle.dumps(dataflow)
-    digest = hashlib.sha256(blob).hexdigest()[:16]
+    digest = _digest(blob)
     if len(blob) <= INLINE_BYTES:
         return SharedShip(digest, dataflow)
     path = _folder() / _file(digest)
@@ -48,6 +53,10 @@ def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> SharedShip:
         path.write_bytes(blob)
     spark.sparkContext.addFile(str(path))  # executors fetch it from there, whenever they start
     return SharedShip(digest)
+
+
+def _digest(blob: bytes) -> str:
+    return hashlib.sha256(blob).hexdigest()[:16]
 
 
 @functools.cache

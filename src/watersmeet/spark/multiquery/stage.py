@@ -1,8 +1,8 @@
-"""A level of a ring as a stateful stage of Spark.
+"""A level of a shared dataflow as a stateful stage of Spark.
 
-Each bucket of a level takes its rows, joins them, and sends results on to the buckets of the next level by
-the value they are joined on there. The first level follows the streams' progress and tells the levels after
-it, bucket by bucket, so every bucket of every level wakes in every batch.
+Each bucket of a level takes its messages, joins them, and sends results on to the buckets of the next level
+by the value they are joined on there. The first level follows the streams' progress and reports it to the
+levels after it, bucket by bucket, so every bucket of every level wakes in every batch.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from watersmeet.kernel import (
     route_rows,
 )
 from watersmeet.query.shared_dataflow import Shape, SharedDataflow
-from watersmeet.spark.exchange.wire import UNKNOWN, decode, encode
+from watersmeet.spark.exchange.messages import UNKNOWN, EndOfInput
+from watersmeet.spark.exchange.packed_chunk import PackedChunk
+from watersmeet.spark.multiquery.messages import (
+    LEVEL_MESSAGES,
+    Answers,
+    Bounds,
+    InputProgress,
+    LevelMessage,
+    LevelMetrics,
+    LevelRows,
+    level_of,
+)
 from watersmeet.spark.multiquery.metrics import SharedMetrics
 from watersmeet.spark.multiquery.ship import SharedShip
-from watersmeet.spark.multiquery.wire import (
-    ANSWERS,
-    BOUNDS,
-    END,
-    MARK,
-    TOLD,
-    SharedRow,
-    dataflow_pandas,
-    from_dataflow_pandas,
-)
-from watersmeet.spark.stages.stage import ANSWER_ROWS, BucketStage
+from watersmeet.spark.stages.bucket_stage import BucketStage
+from watersmeet.spark.tuning import DEFAULT, Tuning
+from watersmeet.spark.worker.bucket_state import Snapshot
 from watersmeet.spark.worker.task_facts import known_batch
 
-ROWS_PER_FRAME = 512  # every frame handed to Spark costs about as much as thousands of answers
-BYTES_PER_FRAME = 16 << 20
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LevelPlan:
     """All a level must know."""
 
@@ -63,6 +63,17 @@ class LevelPlan:
     fingerprint: str
     cached_buckets: int | None = None
     is_limited: bool = False
+    tuning: Tuning = DEFAULT
+
+
+@dataclass(frozen=True)
+class LevelInput:
+    """What a bucket of a level is fed: chunks by feed or relation, the streams' bounds around the batch."""
+
+    chunks: Mapping[str, list[pa.RecordBatch]]
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    batch: int
 
 
 class LevelState:
@@ -82,6 +93,9 @@ class LevelState:
         self.relations = {relation.name: relation for relation in dataflow.relations}
         self.feed_levels = {feed.name: feed.levels for feed in dataflow.feeds}
 
+    def step(self, batch: LevelInput) -> Iterator[SharedRows]:
+        return self.bucket.step(batch.chunks, batch.before, batch.after, batch.batch, self.live)
+
     def persisted(self) -> list[PersistedChunk]:
         return self.bucket.persisted()
 
@@ -95,137 +109,158 @@ class LevelState:
         return self.bucket.nbytes
 
 
-class SharedStage(BucketStage):
+class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput, Iterator[SharedRows]]):
     """Runs one level."""
+
+    codec = LEVEL_MESSAGES
+    bucket_type = LevelState
 
     def __init__(self, plan: LevelPlan) -> None:
         self.plan: LevelPlan = plan
+
+    def begin(self, bucket: LevelState, number: int, started: float) -> LevelWork:
+        return LevelWork(self.plan, bucket, number, started)
 
     def fresh(self) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         bounds = StreamBounds(self.plan.lateness) if level == 1 else None
         return LevelState(dataflow, SharedBucket(dataflow, level), bounds)
 
-    def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> LevelState:
+    def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks)
         bounds = StreamBounds.restore(self.plan.lateness, snapshot["bounds"]) if level == 1 else None
         live = LiveValues.from_json(snapshot["live"]) if "live" in snapshot else None
         return LevelState(dataflow, bucket, bounds, live)
 
-    def rows_of(self, frames: Iterator[pd.DataFrame]) -> Iterator[SharedRow]:
-        return from_dataflow_pandas(frames)
 
-    def run(
-        self, state: LevelState, number: int, arriving: Iterator[SharedRow], started: float
-    ) -> Iterator[pd.DataFrame]:
+class LevelWork:
+    """One micro-batch of one bucket of a level."""
+
+    def __init__(self, plan: LevelPlan, bucket: LevelState, number: int, started: float) -> None:
+        self.bucket = bucket
+        self._plan = plan
+        self._label = plan.labels[number]
+        self._started = started
+        self._kernel_s = 0.0
+        self._own: list[LevelMessage] = []
+        self._handed_on: list[LevelMessage] = []
+        self._after: Mapping[str, int] = {}
+        self._frames = _MessageFrames(plan.tuning)
+
+    def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput]:
+        """What is for this level; all else is handed on, and the streams' bounds to the next level."""
         batch = known_batch()
         if batch is None:
-            raise DataError("a ring runs in a streaming query alone")
-        rows = list(arriving)
-        dataflow = self.plan.ship.dataflow
-        metrics = SharedMetrics(self.plan.names, dataflow)
-        out = _Outbox()
-        own = [row for row in rows if row.level == self.plan.level]
-        for row in rows:
-            if row.level > self.plan.level:
-                yield from out.put(row)
-        before, after = self._follow(state, own)
-        if self.plan.level < dataflow.levels:
-            told: dict[str, Any] = {"before": before, "after": after}
-            if dataflow.expected:
-                told["live"] = state.live.to_json()
-            row = SharedRow(self.plan.labels[number], self.plan.level + 1, BOUNDS)
-            yield from out.put(replace(row, chunk=json.dumps(told).encode()))
-        kernel_s = time.perf_counter()
-        for found in state.bucket.step(self._chunks(state, own, out), before, after, batch, state.live):
-            yield from out.put_all(self._send(state, found, number))
-        yield from out.put_all(out.forwarded)
-        kernel_s = time.perf_counter() - kernel_s
-        metrics.count(self.plan.level, own, state.bucket, after, state.feed_levels, self.plan.attributes)
-        metrics.set("kernel_us", int(1e6 * kernel_s))
-        metrics.set("stage_us", int(1e6 * (time.perf_counter() - started)))
-        yield from out.put(SharedRow(self.plan.labels[number], TOLD, "", metrics=metrics.text))
-        yield from out.flush()
+            raise DataError("a shared dataflow runs in a streaming query alone")
+        for message in messages:
+            is_own = level_of(message) == self._plan.level
+            (self._own if is_own else self._handed_on).append(message)
+        before, after = self._follow()
+        self._after = after
+        if self._plan.level < self._plan.ship.dataflow.levels:
+            self._handed_on.append(self._bounds(before, after))
+        yield LevelInput(self._chunks(), before, after, batch)
 
-    def _follow(self, state: LevelState, rows: list[SharedRow]) -> tuple[dict[str, int], dict[str, int]]:
+    def answer(self, found: Iterator[SharedRows]) -> Iterator[pd.DataFrame]:
+        before = time.perf_counter()
+        for rows in found:
+            self._kernel_s += time.perf_counter() - before
+            yield from self._frames.put(self._messages(rows))
+            before = time.perf_counter()
+        self._kernel_s += time.perf_counter() - before
+
+    def finish(self) -> Iterator[pd.DataFrame]:
+        plan, bucket = self._plan, self.bucket
+        yield from self._frames.put(self._handed_on)
+        metrics = SharedMetrics(plan.names, plan.ship.dataflow)
+        metrics.count(plan.level, self._own, bucket.bucket, self._after, bucket.feed_levels, plan.attributes)
+        metrics.values["kernel_us"] = int(1e6 * self._kernel_s)
+        metrics.values["stage_us"] = int(1e6 * (time.perf_counter() - self._started))
+        yield from self._frames.put([LevelMetrics(self._label, metrics.values.text)])
+        yield from self._frames.flush()
+
+    def _follow(self) -> tuple[dict[str, int], dict[str, int]]:
         """How far the streams had come before this batch, and have after it; learns what values are alive."""
+        state = self.bucket
         if state.bounds is None:
-            told = next((row for row in rows if row.source == BOUNDS), None)
-            if told is None:
-                raise DataError(f"level {self.plan.level} of the ring was not told of the streams' progress")
-            known = json.loads(told.chunk)
+            reported = next((message for message in self._own if isinstance(message, Bounds)), None)
+            if reported is None:
+                raise DataError(f"level {self._plan.level} got no report of the streams' progress")
+            known = json.loads(reported.body)
             if "live" in known:
                 state.live = LiveValues.from_json(known["live"])
             return known["before"], known["after"]
+        progress = [message for message in self._own if isinstance(message, InputProgress)]
         max_ts: dict[str, int] = {}
-        for row in rows:
-            if row.source.startswith(MARK) and row.max_ts != UNKNOWN:
-                stream = self.plan.names[row.source.removeprefix(MARK)]
-                max_ts[stream] = max(row.max_ts, max_ts.get(stream, UNKNOWN))
-        times = [row.now_us for row in rows if row.now_us != UNKNOWN]
-        is_end = any(row.source == END for row in rows)
+        for message in progress:
+            if message.max_ts != UNKNOWN:
+                stream = self._plan.names[message.name]
+                max_ts[stream] = max(message.max_ts, max_ts.get(stream, UNKNOWN))
+        times = [message.now_us for message in progress if message.now_us != UNKNOWN]
+        is_end = any(isinstance(message, EndOfInput) for message in self._own)
         before = dict(state.bounds.now)
         after = state.bounds.advance(Punctuation(max_ts, max(times, default=None), is_end))
-        heard = decode_reports(row.chunk for row in rows if row.source.startswith(MARK) and row.chunk)
-        state.live = state.live.followed(self.plan.ship.dataflow, heard, after)
+        reports = decode_reports(message.frequent for message in progress if message.frequent)
+        state.live = state.live.followed(self._plan.ship.dataflow, reports, after)
         return before, after
 
-    def _chunks(
-        self, state: LevelState, rows: list[SharedRow], out: _Outbox
-    ) -> dict[str, list[pa.RecordBatch]]:
+    def _bounds(self, before: Mapping[str, int], after: Mapping[str, int]) -> Bounds:
+        reported: dict[str, Any] = {"before": before, "after": after}
+        if self._plan.ship.dataflow.expected:
+            reported["live"] = self.bucket.live.to_json()
+        return Bounds(self._label, self._plan.level + 1, json.dumps(reported).encode())
+
+    def _chunks(self) -> dict[str, list[pa.RecordBatch]]:
         """The tuples and results of a batch by their source; feeds that go further are handed on."""
         new: dict[str, list[pa.RecordBatch]] = {}
-        for row in rows:
-            if not row.chunk or row.source == BOUNDS or row.source.startswith(MARK):
-                continue
-            new.setdefault(row.source, []).append(decode(row.chunk))
-            further = [level for level in state.feed_levels.get(row.source, ()) if level > self.plan.level]
-            if further:
-                out.forwarded.append(replace(row, level=min(further)))
+        for message in self._own:
+            if isinstance(message, LevelRows):
+                new.setdefault(message.source, []).append(message.chunk.batch)
+                levels = self.bucket.feed_levels.get(message.source, ())
+                further = [level for level in levels if level > self._plan.level]
+                if further:
+                    self._handed_on.append(replace(message, level=min(further)))
         return new
 
-    def _send(self, state: LevelState, found: SharedRows, number: int) -> Iterator[SharedRow]:
-        labels = self.plan.labels
-        batches = found.table.combine_chunks().to_batches(max_chunksize=ANSWER_ROWS)
+    def _messages(self, found: SharedRows) -> Iterator[LevelMessage]:
+        state, labels = self.bucket, self._plan.labels
+        batches = found.table.combine_chunks().to_batches(max_chunksize=self._plan.tuning.answer_rows)
         if isinstance(found.target, Shape):
             for batch in batches:
                 name = state.shapes[found.target]
-                yield SharedRow(labels[number], ANSWERS, name, batch.num_rows, chunk=encode(batch))
+                yield Answers(self._label, name, int(batch.num_rows), PackedChunk(batch))
             return
         relation = state.relations[found.target]
         for batch in batches:
             for bucket, part in route_rows(batch, relation.route, len(labels)):
                 if part.num_rows:
-                    yield SharedRow(
-                        labels[bucket], relation.level, relation.name, part.num_rows, chunk=encode(part)
-                    )
+                    yield LevelRows(labels[bucket], relation.level, relation.name, PackedChunk(part))
 
 
-class _Outbox:
-    """Rows on their way out, in frames that are neither many nor large."""
+class _MessageFrames:
+    """Messages on their way out, in frames that are neither many nor large."""
 
-    def __init__(self) -> None:
-        self.forwarded: list[SharedRow] = []
-        self._rows: list[SharedRow] = []
+    def __init__(self, tuning: Tuning) -> None:
+        self._tuning = tuning
+        self._held: list[LevelMessage] = []
         self._nbytes = 0
 
-    def put(self, row: SharedRow) -> Iterator[pd.DataFrame]:
-        self._rows.append(row)
-        self._nbytes += len(row.chunk)
-        if len(self._rows) >= ROWS_PER_FRAME or self._nbytes >= BYTES_PER_FRAME:
-            yield from self.flush()
-
-    def put_all(self, rows: Iterable[SharedRow]) -> Iterator[pd.DataFrame]:
-        for row in rows:
-            yield from self.put(row)
+    def put(self, messages: Iterable[LevelMessage]) -> Iterator[pd.DataFrame]:
+        for message in messages:
+            self._held.append(message)
+            if isinstance(message, LevelRows | Answers):
+                self._nbytes += message.chunk.nbytes
+            is_many = len(self._held) >= self._tuning.messages_per_frame
+            if is_many or self._nbytes >= self._tuning.message_frame_bytes:
+                yield from self.flush()
 
     def flush(self) -> Iterator[pd.DataFrame]:
-        if self._rows:
-            yield dataflow_pandas(self._rows)
-        self._rows, self._nbytes = [], 0
+        if self._held:
+            yield LEVEL_MESSAGES.to_pandas(self._held)
+        self._held, self._nbytes = [], 0
 
 
 def shape_names(dataflow: SharedDataflow) -> dict[str, Shape]:
-    """The shapes of a ring's answers by short names, the same wherever they are asked for."""
+    """The shapes of a dataflow's answers by short names, the same wherever they are asked for."""
     return {str(place): shape for place, shape in enumerate(dict.fromkeys(e.shape for e in dataflow.endings))}

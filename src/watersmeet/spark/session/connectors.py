@@ -14,7 +14,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.session.packages import PACKAGES, packages_for
-from watersmeet.spark.storage.paths import has_scheme, on_this_disk
+from watersmeet.spark.storage.paths import has_scheme, local_path
 
 GENERATOR = "watersmeet-generator"  # our own source of made-up tuples
 FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
@@ -41,10 +41,10 @@ def resolve(connector: Connector, base: Path) -> dict[str, str]:
     return options
 
 
-def local_path(connector: Connector, base: Path) -> Path | None:
+def local_files(connector: Connector, base: Path) -> Path | None:
     """Where a connector's files are on this machine's disk, or None if they are not."""
     path = next((value for key, value in resolve(connector, base).items() if key.lower() == "path"), None)
-    return None if path is None else on_this_disk(path)
+    return None if path is None else local_path(path)
 
 
 @contextlib.contextmanager

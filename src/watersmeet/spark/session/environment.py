@@ -25,7 +25,7 @@ from watersmeet.spark.exchange.labels import MAX_LABELS
 
 MIN_JAVA = 17
 MIN_SPARK = (4, 3)
-CLUSTER_PARTITIONS = 16  # on a cluster whose size the settings do not tell
+CLUSTER_PARTITIONS = 16  # on a cluster of unknown size
 RETRIES = 4
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -93,7 +93,7 @@ def check_java() -> str:
         raise _no_java(f"{java} does not run ({error}){_blame(home)}") from None
     version = _JAVA_VERSION.search(answer.stderr + answer.stdout)
     if answer.returncode != 0 or version is None:
-        raise _no_java(f"{java} does not tell its version{_blame(home)}")
+        raise _no_java(f"{java} does not print its version{_blame(home)}")
     if int(version[1]) < MIN_JAVA:
         raise _no_java(f"{java} is Java {version[1]}{_blame(home)}")
     return java

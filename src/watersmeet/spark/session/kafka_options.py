@@ -1,4 +1,4 @@
-"""What a pipeline file says about a Kafka source or sink, sorted by who wants to know.
+"""The options of a Kafka source or sink, sorted into Spark's own, those of the value, and ours.
 
     bootstrap = 'host:9092'            Spark's kafka.bootstrap.servers
     topic = 'a,b'                      of a source, Spark's subscribe
@@ -24,7 +24,7 @@ SINK_VALUES = ("json", "raw")
 DEAD_LETTERS = "dead_letters"
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _VALUE = "value."
-# A batch is read from end to end; these pace or place a stream.
+# A batch is read from end to end; these say where a stream starts and how fast it goes.
 _STREAM_ONLY = ("startingoffsets", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 
 

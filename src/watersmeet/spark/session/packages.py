@@ -1,8 +1,7 @@
 """The packages that formats need beside Spark itself, in the versions that fit the Spark installed.
 
-Spark downloads them when a session starts (`spark.jars.packages`) and keeps them for the next one. What the
-user hands over under the same name, as a package or as a jar, or has put among Spark's own jars, is left as
-it is.
+Spark downloads them when a session starts (`spark.jars.packages`) and keeps them for the next one. A package
+or jar of the same name that the user provides, or that is among Spark's own jars, is left as it is.
 """
 
 from __future__ import annotations
@@ -80,13 +79,13 @@ def _is_there(package: str, given: Iterable[str]) -> bool:
     return installed or any(like.search(item.strip().removesuffix(".jar")) for item in given)
 
 
-def download_refusal(settings: Mapping[str, str], said: str) -> ConfigurationError | None:
-    """What to tell when Spark did not start because a package could not be had; None if it was not that.
+def download_refusal(settings: Mapping[str, str], log: str) -> ConfigurationError | None:
+    """The refusal if Spark did not start because a package could not be downloaded; else None.
 
-    `said` is the error and, where they were kept, Spark's own messages.
+    `log` is the error and, where they were kept, Spark's own messages.
     """
-    found = _UNRESOLVED.search(said)
-    if not settings.get(PACKAGES) or (found is None and _NO_WORD not in said):
+    found = _UNRESOLVED.search(log)
+    if not settings.get(PACKAGES) or (found is None and _NO_WORD not in log):
         return None
     why = found["what"].strip() if found else "its own messages, before this one, say why"
     return ConfigurationError(

@@ -1,10 +1,10 @@
-"""Every answer gets an id of its own that a batch done again gives it again.
+"""Every answer gets an id of its own, and gets the same one when its batch is done again.
 
-A batch that is done again after a crash has the same answers in every partition, as a bag: which tuples it
-takes is in the checkpoint, and which bucket a tuple goes to depends on its key alone. Their order may differ.
-So an id is made of the query, the batch, the partition, the answer itself, and the number of the answer among
-its equals there. Equal answers may swap numbers, and nobody can tell. Not so when the SELECT list has a value
-that is new each time, such as rand().
+A batch that is done again after a crash has the same bag of answers in every partition: the checkpoint says
+which tuples it takes, and a tuple's bucket depends on its key alone. Only their order may differ. So an id is
+made of the query, the batch, the partition, the answer itself, and the number of the answer among equal ones
+there. Equal answers may swap numbers without any difference. This does not hold when the SELECT list has a
+value that is new each time, such as rand().
 
     answer {"dest":"x"} twice in partition 1 of batch 7:  9f3c01ab-7-1-<hash>-0 and 9f3c01ab-7-1-<hash>-1
 """
@@ -62,19 +62,19 @@ class AnswerIds:
         query, batch = query_id(), known_batch()
         if query is None or batch is None:
             raise ConfigurationError("answers are given ids in a streaming query alone")
-        place = f"{query[:8]}-{batch}-{context.partitionId()}"
+        prefix = f"{query[:8]}-{batch}-{context.partitionId()}"
         numbers = Numbers()
         for rows in batches:
             hashes = np.asarray(rows.column(_HASH))
-            ids = name_answers(place, hashes, numbers.take(hashes))
+            ids = name_answers(prefix, hashes, numbers.take(hashes))
             rest = rows.drop_columns([_HASH])
             yield pa.RecordBatch.from_arrays([ids, *rest.columns], [ANSWER_ID, *rest.schema.names])
 
 
-def name_answers(place: str, hashes: Hashes, numbers: Hashes) -> pa.Array:
+def name_answers(prefix: str, hashes: Hashes, numbers: Hashes) -> pa.Array:
     """The ids of answers by their hashes and their numbers among equals."""
     parts = (pa.array(hashes.view(np.uint64)), pa.array(numbers))
-    return pc.binary_join_element_wise(place, *(pc.cast(part, pa.string()) for part in parts), "-")
+    return pc.binary_join_element_wise(prefix, *(pc.cast(part, pa.string()) for part in parts), "-")
 
 
 class Numbers:

@@ -1,4 +1,4 @@
-"""Answers as Kafka messages: JSON, each with the answer's id, so that a reader can drop what comes twice.
+"""Answers as Kafka messages: JSON, each with the answer's id, so that a reader can drop duplicates.
 
 Spark's Kafka sink writes the batch under way again after a crash, so a topic may hold an answer twice, with
 the same `answer_id`. The id is also the message's key unless a column is named as `key`: a topic with log
@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query.expression import quote_name
-from watersmeet.spark.session.kafka_options import KafkaOptions
+from watersmeet.spark.session.kafka_options import KafkaOptions, sink_options
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID, refuse_answer_id, with_answer_ids
+from watersmeet.spark.sinks.target import Target
 
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 _JSON = "watersmeet_json"
 _KEY = "watersmeet_key"
+
+
+def write_messages(rows: DataFrame, target: Target) -> DataStreamWriter:
+    """Answers as messages of a topic; rows that are `ready` are messages already."""
+    options = sink_options(target.what, target.connector)
+    messages = rows if target.ready else kafka_messages(rows, target.sink.name, options)
+    return messages.writeStream.format("kafka").options(**options.connector)
 
 
 def kafka_messages(answers: DataFrame, sink: str, options: KafkaOptions) -> DataFrame:

@@ -1,8 +1,8 @@
 """Answers in a table of the session, for notebooks: `spark.table("name of the sink")`.
 
-Spark's own memory sink cannot go on from a checkpoint, so neither can a query that ends in two runs. This one
-keeps batches by their number: one that is done again takes the place of itself. The table lives as long as
-the process; after a restart it holds what comes from then on.
+Spark's own memory sink cannot resume from a checkpoint, and a flush needs a second run. This one keeps
+batches by their number: a batch that is done again replaces itself. The table lasts as long as the process;
+after a restart it holds the answers from then on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from watersmeet.spark.sinks.target import Target
 
 _TABLES: dict[tuple[str, str], MemoryTable] = {}
 
@@ -30,6 +33,11 @@ class MemoryTable:
             whole = pa.concat_tables(self.batches.values())
             # Not in the batch's own session, which is a copy that nobody else sees.
             self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
+
+
+def write_table(rows: DataFrame, target: Target) -> DataStreamWriter:
+    """Answers into the table of the sink's name."""
+    return rows.writeStream.foreachBatch(memory_table(rows.sparkSession, target.sink.name, target.checkpoint))
 
 
 def memory_table(spark: SparkSession, name: str, checkpoint: str) -> MemoryTable:

@@ -1,11 +1,11 @@
 """Answers into a PostgreSQL table, each once, through kill -9 and all.
 
-A batch is first written by Spark's executors into a table beside the target, then moved by one statement that
-passes over answers whose `answer_id` is in the target already. A batch done again gives its answers the same
-ids (`answer_ids.py`), so whatever part of it had arrived is not repeated.
+Spark's executors first write a batch into a staging table beside the target. One statement then moves it over
+and skips answers whose `answer_id` the target already has. A batch that is done again gives its answers the
+same ids (`answer_ids.py`), so no part of it is repeated.
 
-The target is made if it is missing, with `answer_id` as primary key. One that is there needs the answer's
-columns and a unique `answer_id`; it may have more. Types without a counterpart are JSON there.
+A missing target is created, with `answer_id` as primary key. An existing one needs the answer's columns and a
+unique `answer_id`; it may have more columns. Types that PostgreSQL lacks are stored as JSON.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Sink
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.session.packages import POSTGRES
-from watersmeet.spark.sinks.answer_ids import ANSWER_ID, with_answer_ids
+from watersmeet.spark.sinks.answer_ids import ANSWER_ID, refuse_answer_id, with_answer_ids
+from watersmeet.spark.sinks.target import Target
 
 FORMAT = "postgres"
 DRIVER = "org.postgresql.Driver"
@@ -109,13 +111,13 @@ class PostgresTable:
             connection = getattr(jvm, DRIVER)().connect(self.url, properties)
         except TypeError:
             raise ConfigurationError(
-                f"{self.what}: PostgreSQL's driver is not there: --conf spark.jars.packages={POSTGRES}"
+                f"{self.what}: PostgreSQL's driver is missing: --conf spark.jars.packages={POSTGRES}"
             ) from None
         except Py4JJavaError as error:
             raise self._refusal(error) from None
         if connection is None:
             raise ConfigurationError(
-                f"{self.what}: its url is none of PostgreSQL: write 'jdbc:postgresql://host:5432/database'"
+                f"{self.what}: its url is not one of PostgreSQL: write 'jdbc:postgresql://host:5432/database'"
             )
         try:
             connection.setAutoCommit(False)
@@ -128,8 +130,17 @@ class PostgresTable:
             connection.close()
 
     def _refusal(self, error: Py4JJavaError) -> DataError:
-        said = str(error.java_exception.getMessage()).split("\n")[0]
-        return DataError(f"{self.what} (table {self.table}): PostgreSQL says: {said}")
+        reason = str(error.java_exception.getMessage()).split("\n")[0]
+        return DataError(f"{self.what} (table {self.table}): PostgreSQL says: {reason}")
+
+
+def write_postgres(rows: DataFrame, target: Target) -> DataStreamWriter:
+    """Answers into the table that the sink names; refuses a database that cannot be reached."""
+    table = postgres_table(target.sink)
+    if not target.ready:
+        refuse_answer_id(target.what, rows.columns)
+    table.check(rows.sparkSession)
+    return rows.writeStream.foreachBatch(table)
 
 
 def postgres_table(sink: Sink) -> PostgresTable:

@@ -11,7 +11,7 @@ Options: stream, seed   whose tuples: streams of different names are independent
          text           how a string is written, such as 'room {}'; else as an address 10.0.0.7
          values         numbers that are no keys are below this
          start          event time of row 0
-         disorder       how much earlier than its place in the stream a tuple may have happened
+         disorder       how much earlier than its turn in the stream a tuple may have happened
          payload        length of the values of binary columns
          rows           how many tuples there are; without it there is no end
          rows_per_batch how many a micro-batch takes at most
@@ -186,13 +186,13 @@ def _below(generator: Generator, purpose: str, rows: Numbers, bound: int) -> Num
 def _draw_keys(generator: Generator, rows: Numbers) -> Numbers:
     if not generator.skew:
         return _below(generator, "key", rows, generator.keys)
-    chance = _uniform(generator, "key", rows)
-    return np.searchsorted(_zipf(generator.keys, generator.skew), chance, side="right").astype(np.int64)
+    probability = _uniform(generator, "key", rows)
+    return np.searchsorted(_zipf(generator.keys, generator.skew), probability, side="right").astype(np.int64)
 
 
 @lru_cache(maxsize=8)
 def _zipf(keys: int, skew: float) -> NDArray[np.float64]:
-    """The chance that the key is at most k: the k-th key weighs 1 / (k+1)^skew."""
+    """The probability that the key is at most k: the k-th key weighs 1 / (k+1)^skew."""
     chances: NDArray[np.float64] = np.cumsum(np.arange(1, keys + 1, dtype=np.float64) ** -skew)
     chances /= chances[-1]
     chances[-1] = 1.0
@@ -252,8 +252,8 @@ def _make_list(
     """A set of a few elements that follows from the key, in an order that does not."""
     numbers = keys if generator.is_key(column.name) else _below(generator, column.name, rows, generator.keys)
     first = _below(generator, f"{column.name} order", rows, TAGS)
-    places = (first[:, None] + np.arange(TAGS)) % TAGS
-    elements = (numbers[:, None] * TAGS + places).ravel()
+    positions = (first[:, None] + np.arange(TAGS)) % TAGS
+    elements = (numbers[:, None] * TAGS + positions).ravel()
     offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * TAGS)
     return pa.ListArray.from_arrays(offsets, _as_type(generator, kind.value_type, elements)).cast(kind)
 

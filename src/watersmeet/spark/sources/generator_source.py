@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -27,9 +27,26 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import Column
 from watersmeet.spark.session.connectors import GENERATOR as FORMAT
 from watersmeet.spark.sources.generator import DEFAULT_COLUMNS, Generator, generate, parse_options
+from watersmeet.spark.sources.source_format import Opening, SparkFormat
 from watersmeet.spark.worker.frugal import hand_back
 
 ARROW_ROWS = 100_000
+
+
+class GeneratorFormat(SparkFormat):
+    """Made-up tuples: our own format, registered with Spark when a stream first asks for it."""
+
+    def __init__(self) -> None:
+        super().__init__(rows_option="rows_per_batch")
+
+    def infer_columns(self, opening: Opening) -> tuple[Column, ...]:
+        return DEFAULT_COLUMNS
+
+    def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
+        # Options are checked here too: a refusal from within Spark would come wrapped.
+        parse_options(opening.options, opening.stream.columns)
+        register(opening.spark)
+        return super().read(opening, streaming=streaming)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
-from watersmeet.spark.sources.streams import source_columns
+from watersmeet.spark.sources.open_stream import source_columns
 from watersmeet.spark.storage.folder import Folder
 
 RECORD = "columns.json"

@@ -22,7 +22,9 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.metrics.progress import MALFORMED_OBSERVATION
+from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.kafka_options import KafkaOptions, source_options
+from watersmeet.spark.sources.source_format import Opening
 
 REASON = "watersmeet_reason"
 RAW = "watersmeet_raw"
@@ -42,6 +44,20 @@ OWN = {
     "kafka_timestamp": ("timestamp", ("timestamp",)),
     "kafka_headers": ("headers", (_HEADERS, _HEADER_MAP)),
 }
+
+
+class KafkaFormat:
+    """Kafka as a source of tuples; malformed messages are counted and left out."""
+
+    rows_option = "maxOffsetsPerTrigger"
+
+    def infer_columns(self, opening: Opening) -> tuple[Column, ...]:
+        raise ConfigurationError(f"{opening.what}: declare the columns of its Kafka messages")
+
+    def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
+        read = read_messages if streaming else read_all_messages
+        with refusals_named(opening.what, opening.source):
+            return well_formed(read(opening.spark, opening.stream, opening.base), opening.stream)
 
 
 def read_messages(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
@@ -155,7 +171,7 @@ def _parsed_avro(stream: Stream, options: KafkaOptions, base: Path) -> tuple[Spa
     written = _avro_schema(stream, settings, base)
     skipped = int(settings.pop("skip_bytes", "0"))
     value = F.expr(f"substring({RAW}.value, {skipped + 1})") if skipped else _raw("value")
-    # An unreadable value comes back as a record of NULLs. A field that has a default tells them apart.
+    # An unreadable value comes back as a record of NULLs. A field with a default distinguishes the two.
     read = {**written, "fields": [*written["fields"], {"name": _READ, "type": "boolean", "default": True}]}
     parsed = from_avro(
         value, json.dumps(written), {**settings, "mode": "PERMISSIVE", "avroSchema": json.dumps(read)}
@@ -190,8 +206,8 @@ def _check_avro(frame: DataFrame, stream: Stream, inside: list[Column]) -> None:
     held = {field.name: field.dataType.simpleString() for field in frame.select(f"{_PARSED}.*").schema.fields}
     for column in inside:
         if held.get(column.name) != column.type:
-            said = f"makes it {held[column.name]}" if column.name in held else "has no such field"
+            instead = f"makes it {held[column.name]}" if column.name in held else "has no such field"
             raise DataError(
                 f"stream {stream.name}: column {column.name} is declared {column.type}, "
-                f"but its Avro schema {said}"
+                f"but its Avro schema {instead}"
             )

@@ -7,7 +7,7 @@ Python task makes rows of them. Either way the last row holds the metrics of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,10 +17,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from watersmeet.kernel import StateLimit
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
-from watersmeet.spark.exchange.wire import CHUNK, encode
+from watersmeet.spark.exchange.packed_chunk import encode
+from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.metrics.metrics import METRICS
+from watersmeet.spark.tuning import Tuning
 
 _PLAIN = (
     *(T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType),
@@ -48,10 +51,10 @@ class AnswerBlobs:
 
     def frame(self, answers: Sequence[pa.RecordBatch], metrics: str | None = None) -> pd.DataFrame:
         blobs: list[bytes | None] = [encode(batch) for batch in answers]
-        told: list[str | None] = [None] * len(blobs)
+        texts: list[str | None] = [None] * len(blobs)
         if metrics is not None:
-            blobs, told = [*blobs, None], [*told, metrics]
-        return pd.DataFrame({CHUNK: blobs, METRICS: told})
+            blobs, texts = [*blobs, None], [*texts, metrics]
+        return pd.DataFrame({CHUNK: blobs, METRICS: texts})
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class AnswerRows:
     def schema(self) -> T.StructType:
         types = [type_ for _, type_ in self._columns]
         types = [T.LongType() if isinstance(type_, T.TimestampType) else type_ for type_ in types]
-        fields = [T.StructField(f"c{place}", type_) for place, type_ in enumerate(types)]
+        fields = [T.StructField(f"c{number}", type_) for number, type_ in enumerate(types)]
         return T.StructType([*fields, T.StructField(METRICS, T.StringType())])
 
     def frame(self, answers: Sequence[pa.RecordBatch], metrics: str | None = None) -> pd.DataFrame:
@@ -93,16 +96,16 @@ class AnswerRows:
             values = pa.concat_arrays([*arrays, pa.nulls(last, type_)])
             columns[field.name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([values]))
         rows = sum(batch.num_rows for batch in answers)
-        told = pa.concat_arrays([pa.nulls(rows, pa.string()), pa.array([metrics] * last, pa.string())])
-        columns[METRICS] = pd.arrays.ArrowExtensionArray(pa.chunked_array([told]))
+        texts = pa.concat_arrays([pa.nulls(rows, pa.string()), pa.array([metrics] * last, pa.string())])
+        columns[METRICS] = pd.arrays.ArrowExtensionArray(pa.chunked_array([texts]))
         return pd.DataFrame(columns, copy=False)
 
     def select(self, output: DataFrame) -> DataFrame:
         """The columns wanted, of the rows that are answers."""
-        places = {name: place for place, (name, _) in enumerate(self._columns)}
+        numbers = {name: number for number, (name, _) in enumerate(self._columns)}
 
         def column(name: str, type_: T.DataType) -> Column:
-            given = F.col(f"c{places[name]}")
+            given = F.col(f"c{numbers[name]}")
             return F.timestamp_micros(given) if isinstance(type_, T.TimestampType) else given
 
         chosen = []
@@ -120,3 +123,27 @@ def _plain(values: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return values.view(pa.int64())
     return values
+
+
+class AnswerFrames:
+    """Answers on their way out, in frames that are neither many nor large."""
+
+    def __init__(self, output: AnswerOutput, tuning: Tuning, limit: StateLimit | None = None) -> None:
+        self.answers = 0
+        self._output = output
+        self._tuning = tuning
+        self._frame_bytes = min(tuning.frame_bytes, limit.nbytes // 8) if limit else tuning.frame_bytes
+        self._held: list[pa.RecordBatch] = []
+
+    def put(self, answers: pa.Table) -> Iterator[pd.DataFrame]:
+        """Takes answers; yields a frame if there are enough for one."""
+        self.answers += answers.num_rows
+        self._held += answers.combine_chunks().to_batches(max_chunksize=self._tuning.answer_rows)
+        is_many = len(self._held) >= self._tuning.batches_per_frame
+        if is_many or sum(batch.nbytes for batch in self._held) >= self._frame_bytes:
+            yield self._output.frame(self._held)
+            self._held = []
+
+    def last(self, metrics: str) -> pd.DataFrame:
+        """The frame that ends the output, with the metrics."""
+        return self._output.frame(self._held, metrics)

@@ -5,9 +5,8 @@ The join before it lets answers out in watermark order, so every batch here is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,8 +15,12 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, PersistedChunk, Shed
 from watersmeet.kernel.columns.hashing import combine_hashes, hash_column
 from watersmeet.kernel.routing.grid import first_buckets, split
-from watersmeet.spark.exchange.wire import CHUNK, WireRow, decode, encode, to_arrow
-from watersmeet.spark.stages.stage import BucketStage, StagePlan
+from watersmeet.spark.exchange.messages import MESSAGES, Message, Tuples
+from watersmeet.spark.exchange.packed_chunk import PackedChunk, encode
+from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.stages.bucket_stage import BucketStage
+from watersmeet.spark.stages.stage_plan import StagePlan
+from watersmeet.spark.worker.bucket_state import Snapshot
 
 LEFT_OUT = "left_out"
 VALUES_SCHEMA = StructType([StructField(CHUNK, BinaryType()), StructField(LEFT_OUT, LongType())])
@@ -33,33 +36,39 @@ class PackValues:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                place = batch.schema.names.index(ANSWER_TS)
+                column = batch.schema.names.index(ANSWER_TS)
                 instants = batch.column(ANSWER_TS).view(pa.int64())
-                yield self._send(batch.set_column(place, ANSWER_TS, instants))
+                yield self._send(batch.set_column(column, ANSWER_TS, instants))
 
     def _send(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         hashes = combine_hashes([hash_column(batch.column(name)) for name in self.columns])
         count = len(self.labels)
         parts = split(batch, first_buckets(Grid((count,)), {0: hashes}, batch.num_rows), count)
-        sent = [
-            WireRow(label, 0, int(part.num_rows), chunk=encode(part))
+        sent: list[Message] = [
+            Tuples(label, 0, PackedChunk(part))
             for label, part in zip(self.labels, parts, strict=True)
             if part.num_rows
         ]
-        return to_arrow(sent)
+        return MESSAGES.to_arrow(sent)
 
 
-class DistinctStage(BucketStage):
+class DistinctStage(BucketStage[DistinctValues, Message, pa.RecordBatch, pa.RecordBatch]):
     """Keeps the values that are present; yields those that appear as blobs of rows, counts those left out."""
+
+    codec = MESSAGES
+    bucket_type = DistinctValues
 
     def __init__(self, plan: StagePlan, columns: tuple[str, ...]) -> None:
         self.plan: StagePlan = plan
         self._columns = columns
 
+    def begin(self, bucket: DistinctValues, number: int, started: float) -> DistinctWork:
+        return DistinctWork(bucket, self._columns)
+
     def fresh(self) -> DistinctValues:
         return DistinctValues(self._columns, self._limit_bytes)
 
-    def restore(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> DistinctValues:
+    def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> DistinctValues:
         return DistinctValues.restore(self._columns, snapshot, chunks, self._limit_bytes)
 
     @property
@@ -67,12 +76,24 @@ class DistinctStage(BucketStage):
         limit = self.plan.bucket.limit
         return limit.nbytes if limit is not None and limit.shed is not Shed.NONE else None
 
-    def run(
-        self, bucket: DistinctValues, number: int, arriving: Iterator[WireRow], started: float
-    ) -> Iterator[pd.DataFrame]:
-        arrived = [decode(row.chunk) for row in arriving if row.chunk]
+
+class DistinctWork:
+    """One micro-batch of the values of one bucket."""
+
+    def __init__(self, bucket: DistinctValues, columns: tuple[str, ...]) -> None:
+        self.bucket = bucket
+        self._columns = columns
+
+    def read(self, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+        arrived = [message.chunk.batch for message in messages if isinstance(message, Tuples)]
         if arrived:
-            appeared = bucket.step(pa.concat_batches(arrived)).select(list(self._columns))
-            if appeared.num_rows or bucket.left_out:
-                blob = encode(appeared) if appeared.num_rows else None
-                yield pd.DataFrame({CHUNK: [blob], LEFT_OUT: [bucket.left_out]})
+            yield pa.concat_batches(arrived)
+
+    def answer(self, found: pa.RecordBatch) -> Iterator[pd.DataFrame]:
+        if found.num_rows or self.bucket.left_out:
+            blob = encode(found.select(list(self._columns))) if found.num_rows else None
+            yield pd.DataFrame({CHUNK: [blob], LEFT_OUT: [self.bucket.left_out]})
+
+    def finish(self) -> Iterator[pd.DataFrame]:
+        """All has been sent."""
+        return iter(())

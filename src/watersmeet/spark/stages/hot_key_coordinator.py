@@ -1,4 +1,4 @@
-"""The conductor: the first bucket hears what all packing tasks have counted, and decides what is hot.
+"""The first bucket coordinates hot keys: it gets what packing tasks have counted, and decides what is hot.
 
 Its state is a summary of the frequent values of each input and class, in which tuples fade as they leave
 their windows, and the routing table in force. All is a function of the batches it has seen, so that a batch
@@ -8,17 +8,27 @@ that is done again is decided again in the same way.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.kernel import Grid, HotTable, InputLayout, JoinLayout, Summary, Watermark, cool, heat, merge
-from watersmeet.kernel.routing.grid import coordinate
+from watersmeet.kernel import (
+    Grid,
+    HotTable,
+    InputLayout,
+    JoinLayout,
+    Summary,
+    Watermark,
+    cool,
+    coordinate,
+    elapsed_us,
+    fade,
+    heat,
+)
 from watersmeet.plan.routing.hot_keys import ClassLoad, choose_hot
 from watersmeet.query import BEGINNING, NEVER
-from watersmeet.spark.exchange.hot_keys import HotKeys, decode_summaries, summary_size, table_of
-from watersmeet.spark.exchange.wire import WireRow
+from watersmeet.spark.exchange.hot_keys import HotKeys, batch_id, decode_summaries, summary_size, table_of
+from watersmeet.spark.exchange.messages import Progress
 
 EVIDENCE = 20  # of so many tuples that are seen before all else, one must be of a value to make it hot
 CANDIDATES = 32  # values looked at, and four more for each place
@@ -35,20 +45,27 @@ class HotKeyCoordinator:
     grid: Grid
     hot: HotKeys
 
-    def step(self, state: Mapping[str, Any], rows: Sequence[WireRow], watermark: Watermark) -> State:
+    def conclude(self, state: Mapping[str, Any], reported: Sequence[Progress], watermark: Watermark) -> State:
+        """As `step`; leaves the table where the tasks of the next batch look for it."""
+        after = self.step(state, reported, watermark)
+        if (files := self.hot.files()) is not None:
+            if table_of(after) != table_of(state):
+                files.write(batch_id() + 1, table_of(after))
+            else:
+                files.forget(batch_id() + 1)
+        return after
+
+    def step(self, state: Mapping[str, Any], reported: Sequence[Progress], watermark: Watermark) -> State:
         """The state after a micro-batch; its table is for the next one."""
         seen = [watermark.max_ts[stream] for stream in self.streams if stream in watermark.max_ts]
         if not seen or watermark.now == NEVER:  # after the end of the input there is nothing to route
             return dict(state)
         clock = max(watermark.now, min(seen))
-        told = sorted((row.input, row.summary) for row in rows if row.summary)
-        heard = [(number, *decode_summaries(blob)) for number, blob in told]
-        since = state.get("clock")
-        if since is None:
-            since = min([clock, *(min_ts for _, min_ts, _ in heard)])
-        passed_us = max(0, clock - since)
-        sketches = self._follow(state.get("sketches", {}), heard, passed_us)
-        counted = state.get("rows", 0) + sum(s.total for _, _, by_class in heard for s in by_class.values())
+        blobs = sorted((message.input, message.summary) for message in reported if message.summary)
+        counts = [(number, *decode_summaries(blob)) for number, blob in blobs]
+        passed_us = elapsed_us(state.get("clock"), clock, (min_ts for _, min_ts, _ in counts))
+        sketches = self._follow(state.get("sketches", {}), counts, passed_us)
+        counted = state.get("rows", 0) + sum(s.total for _, _, by_class in counts for s in by_class.values())
         table = table_of(state).without_over(watermark.now)
         newest = self._newest(watermark)
         if not self.hot.is_on:
@@ -68,7 +85,7 @@ class HotKeyCoordinator:
     def _follow(
         self,
         before: Mapping[str, Any],
-        heard: Sequence[tuple[int, int, Mapping[int, Summary]]],
+        counts: Sequence[tuple[int, int, Mapping[int, Summary]]],
         passed_us: int,
     ) -> dict[str, Summary]:
         """The summaries of what is about live: the old ones faded, the new ones as far as they still live."""
@@ -77,9 +94,8 @@ class HotKeyCoordinator:
             for cls in (cls for cls in item.classes if cls in self.hot.classes):
                 name, windows = _name(item.alias, cls), passed_us / _window_us(item)
                 old = Summary.from_json(before[name]) if name in before else Summary()
-                new = merge([by[cls] for at, _, by in heard if at == number and cls in by], size)
-                live = -math.expm1(-windows) / windows if windows else 1.0
-                sketches[name] = merge([old.scaled(math.exp(-windows)), new.scaled(live)], size)
+                new = (by[cls] for at, _, by in counts if at == number and cls in by)
+                sketches[name] = fade(old, new, windows, size)
         return sketches
 
     def _decide(

@@ -13,7 +13,6 @@ last few tokens tell whether what it has cached is at least an ancestor of it.
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 from collections.abc import Iterator, Mapping
@@ -26,29 +25,26 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
 from watersmeet.kernel.columns.narrow import narrowed, widened
-from watersmeet.spark.exchange.wire import decode, encode
-
-PIECE_BYTES = 2 << 20  # a state value of more than a few megabytes is slow to write and to read
-SMALL_BYTES = 256 << 10  # chunks up to this size share values
-TOKENS_KEPT = 32
+from watersmeet.plan.state_format import describe_change
+from watersmeet.spark.exchange.packed_chunk import decode, encode
+from watersmeet.spark.tuning import Tuning
 
 _KEY = StructType([StructField("key", StringType())])
 _VALUE = StructType([StructField("value", BinaryType())])
 _HEAD_KEY = ("head",)
 
 
-Place = (
-    int | tuple[int, int, int]
-)  # so many values of its own, or a bundle, where it starts there, its length
+# So many values of its own; or a bundle, where the chunk starts in it, and its length.
+ChunkLocation = int | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Head:
-    """What the store holds: chunks as (section, number) -> place, numbers, tokens (newest last)."""
+    """What the store holds: chunks as (section, number) -> location, numbers, tokens (newest last)."""
 
     fingerprint: str
     tokens: tuple[str, ...] = ()
-    chunks: Mapping[tuple[str, int], Place] | None = None
+    chunks: Mapping[tuple[str, int], ChunkLocation] | None = None
     snapshot: Mapping[str, Any] | None = None
 
     @property
@@ -59,8 +55,9 @@ class Head:
 class StateLog:
     """The log and the head of the bucket a stateful call is for."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
+    def __init__(self, handle: StatefulProcessorHandle, tuning: Tuning) -> None:
         self._log = handle.getMapState("log", _KEY, _VALUE)
+        self._tuning = tuning
 
     def read_head(self, fingerprint: str) -> Head:
         """The head, refused if it was written by another plan."""
@@ -70,21 +67,21 @@ class StateLog:
         record = json.loads(bytes(stored[0]))
         if record["fingerprint"] != fingerprint:
             raise DataError(describe_change(record["fingerprint"], fingerprint))
-        chunks: dict[tuple[str, int], Place] = {
-            (section, number): place if isinstance(place, int) else tuple(place)
-            for section, number, place in record["chunks"]
+        chunks: dict[tuple[str, int], ChunkLocation] = {
+            (section, number): where if isinstance(where, int) else tuple(where)
+            for section, number, where in record["chunks"]
         }
         return Head(fingerprint, tuple(record["tokens"]), chunks, record["snapshot"])
 
-    def read_chunks(self, places: Mapping[tuple[str, int], Place]) -> Iterator[PersistedChunk]:
+    def read_chunks(self, locations: Mapping[tuple[str, int], ChunkLocation]) -> Iterator[PersistedChunk]:
         """These chunks; a bundle is read once for all of its own."""
         bundles: dict[int, bytes] = {}
-        for (section, number), place in places.items():
-            if isinstance(place, int):
-                keys = [_key(section, number, piece) for piece in range(place)]
+        for (section, number), location in locations.items():
+            if isinstance(location, int):
+                keys = [_key(section, number, piece) for piece in range(location)]
                 blob = b"".join(self._value(key, section, number) for key in keys)
             else:
-                bundle, start, length = place
+                bundle, start, length = location
                 if bundle not in bundles:
                     bundles[bundle] = self._value(_bundle_key(bundle), section, number)
                 blob = bundles[bundle][start : start + length]
@@ -102,43 +99,44 @@ class StateLog:
         bundles = _bundles(before)
         chunks = before | self._append(changes, bundles)
         for section, number in changes.expired:
-            place = chunks.pop((section, number))
-            for piece in range(place if isinstance(place, int) else 0):
+            location = chunks.pop((section, number))
+            for piece in range(location if isinstance(location, int) else 0):
                 self._log.removeKey(_key(section, number, piece))
         for bundle in bundles - _bundles(chunks):
             self._log.removeKey(_bundle_key(bundle))
-        tokens = (*head.tokens[1 - TOKENS_KEPT :], secrets.token_hex(8))
+        tokens = (*head.tokens[1 - self._tuning.tokens_kept :], secrets.token_hex(8))
         new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
         self._log.updateValue(_HEAD_KEY, (_dump(new),))
         return new
 
-    def _append(self, changes: Changes, taken: set[int]) -> dict[tuple[str, int], Place]:
+    def _append(self, changes: Changes, taken: set[int]) -> dict[tuple[str, int], ChunkLocation]:
         """Writes new chunks, small ones together."""
-        places: dict[tuple[str, int], Place] = {}
+        locations: dict[tuple[str, int], ChunkLocation] = {}
+        most = self._tuning.state_value_bytes
         next_bundle = max(taken, default=-1) + 1
         bundle = bytearray()
         together = len(changes.appended) > 1
         for chunk in changes.appended:
             blob = encode(narrowed(chunk.batch))
-            if together and len(blob) <= SMALL_BYTES:
-                if len(bundle) + len(blob) > PIECE_BYTES:
+            if together and len(blob) <= self._tuning.small_chunk_bytes:
+                if len(bundle) + len(blob) > most:
                     self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
                     next_bundle, bundle = next_bundle + 1, bytearray()
-                places[chunk.section, chunk.number] = (next_bundle, len(bundle), len(blob))
+                locations[chunk.section, chunk.number] = (next_bundle, len(bundle), len(blob))
                 bundle += blob
                 continue
-            starts = range(0, len(blob), PIECE_BYTES)
+            starts = range(0, len(blob), most)
             for piece, start in enumerate(starts):
                 key = _key(chunk.section, chunk.number, piece)
-                self._log.updateValue(key, (blob[start : start + PIECE_BYTES],))
-            places[chunk.section, chunk.number] = len(starts)
+                self._log.updateValue(key, (blob[start : start + most],))
+            locations[chunk.section, chunk.number] = len(starts)
         if bundle:
             self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
-        return places
+        return locations
 
 
-def _bundles(chunks: Mapping[tuple[str, int], Place]) -> set[int]:
-    return {place[0] for place in chunks.values() if not isinstance(place, int)}
+def _bundles(chunks: Mapping[tuple[str, int], ChunkLocation]) -> set[int]:
+    return {location[0] for location in chunks.values() if not isinstance(location, int)}
 
 
 def _bundle_key(bundle: int) -> tuple[str]:
@@ -150,7 +148,7 @@ def _key(section: str, number: int, piece: int) -> tuple[str]:
 
 
 def _dump(head: Head) -> bytes:
-    chunks = [[*key, place] for key, place in (head.chunks or {}).items()]
+    chunks = [[*key, location] for key, location in (head.chunks or {}).items()]
     record = {
         "fingerprint": head.fingerprint,
         "tokens": head.tokens,
@@ -158,13 +156,3 @@ def _dump(head: Head) -> bytes:
         "snapshot": head.snapshot,
     }
     return json.dumps(record).encode()
-
-
-def describe_change(old: str, new: str) -> str:
-    """What differs between two plans' fingerprints, for a person."""
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "checkpoint", "query", lineterm="", n=0)
-    shown = "\n".join(f"  {line}" for line in lines if not line.startswith("@@"))
-    return (
-        "the checkpoint was written by a different query; its state does not fit this one:\n"
-        f"{shown}\n  Give the changed query a new checkpoint directory, or restore the old query."
-    )

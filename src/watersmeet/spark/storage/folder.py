@@ -10,13 +10,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from watersmeet.spark.storage.paths import is_remote
+from watersmeet.spark.storage.paths import local_path
 
 
 def write_whole(path: Path, text: str, draft: Path) -> None:
-    """Puts a text in place on this machine's disk whole, or not at all.
+    """Writes a file on this machine's disk whole, or not at all.
 
-    `draft` is hidden, so that a source that reads the folder passes it over.
+    `draft` is hidden, so that a source that reads the folder ignores it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with draft.open("w", encoding="utf-8") as file:
@@ -57,7 +57,7 @@ class Folder:
         return text
 
     def write(self, name: str, text: str) -> None:
-        """Puts a text in place whole, or not at all."""
+        """Writes a file whole, or not at all."""
         if (local := self._local) is None:
             self._remote(lambda files, path: self._write_remote(files, path, text), name)
             return
@@ -73,11 +73,7 @@ class Folder:
 
     @property
     def _local(self) -> Path | None:
-        if is_remote(self.path):
-            return None
-        if self.path.startswith("file:"):
-            return Path("/" + self.path.removeprefix("file:").lstrip("/"))
-        return Path(self.path)
+        return local_path(self.path)
 
     def _remote(self, act: Any, name: str) -> Any:
         path = self._jvm.Path(f"{self.path}/{name}")

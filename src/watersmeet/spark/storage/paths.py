@@ -1,4 +1,4 @@
-"""Paths as people and Spark write them: which are on this machine's disk, and where."""
+"""Paths as people and Spark write them: which of them are on this machine's disk."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ def has_scheme(path: str) -> bool:
     return bool(_SCHEME.match(path))
 
 
-def is_remote(path: str) -> bool:
-    """Whether a path names a file system other than this machine's disk."""
-    return has_scheme(path) and not path.startswith("file:")
+def local_path(path: str) -> Path | None:
+    """A path on this machine's disk, without its `file:` scheme; None if it names another file system.
 
-
-def on_this_disk(path: str) -> Path | None:
-    """The path without its `file:` scheme, or None if it names another file system."""
+    >>> local_path("file:///data/a"), local_path("s3a://bucket/a")
+    (PosixPath('/data/a'), None)
+    """
     if path.startswith("file:"):
         return Path("/" + path.removeprefix("file:").lstrip("/"))
     return None if has_scheme(path) else Path(path)

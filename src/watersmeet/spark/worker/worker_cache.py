@@ -10,10 +10,14 @@ from __future__ import annotations
 import functools
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import ChangeTracker
+from watersmeet.spark.worker.bucket_state import BucketState
 
 Key = tuple[str, str, str, int]  # streaming query, fingerprint of the plan, stage, bucket
 
@@ -21,14 +25,17 @@ LIMIT_VARIABLE = "WATERSMEET_CACHE_BYTES"
 DEFAULT_LIMIT_BYTES = 2 << 30
 
 
+Bucket = TypeVar("Bucket", bound=BucketState)
+
+
 @dataclass(frozen=True)
-class Entry:
+class Entry(Generic[Bucket]):
     """A bucket as it stood after the batch that wrote this token."""
 
     token: str
-    bucket: Any
-    tracker: Any
-    nbytes: int
+    bucket: Bucket
+    tracker: ChangeTracker  # of what the state store holds
+    nbytes: int = 0
     batch: int | None = None  # the micro-batch that it was used in
 
 
@@ -37,15 +44,16 @@ class WorkerCache:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._entries: OrderedDict[Key, Entry[BucketState]] = OrderedDict()
 
-    def take(self, key: Key) -> Entry | None:
-        """Removes and returns an entry."""
-        return self._entries.pop(key, None)
+    def take(self, key: Key, kind: type[Bucket]) -> Entry[Bucket] | None:
+        """Removes and returns an entry with a bucket of this kind."""
+        entry = self._entries.pop(key, None)
+        return cast(Entry[Bucket], entry) if entry and isinstance(entry.bucket, kind) else None
 
-    def put(self, key: Key, entry: Entry, at_most: int | None = None) -> None:
+    def put(self, key: Key, entry: Entry[Bucket], at_most: int | None = None) -> None:
         """Keeps an entry, unless it alone is more than the limit; and at most so many of its stage."""
-        self._entries[key] = entry
+        self._entries[key] = cast(Entry[BucketState], entry)
         alike = [other for other in self._entries if other[:-1] == key[:-1]]
         for other in alike[: len(alike) - at_most] if at_most is not None else ():
             del self._entries[other]
@@ -66,10 +74,27 @@ class WorkerCache:
         return len(self._entries)
 
 
-@functools.cache
 def worker_cache() -> WorkerCache:
-    """The cache of this process."""
+    """The cache of this process, or the one that is lent to it."""
+    return _lent[-1] if _lent else own_cache()
+
+
+@functools.cache
+def own_cache() -> WorkerCache:
     text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT_BYTES))
     if not text.isdecimal():
         raise ConfigurationError(f"{LIMIT_VARIABLE} is {text!r}: write a whole number of bytes")
     return WorkerCache(int(text))
+
+
+_lent: list[WorkerCache] = []
+
+
+@contextmanager
+def lend_cache(cache: WorkerCache) -> Iterator[None]:
+    """While open, this process keeps its buckets in `cache`: so one process can play several workers."""
+    _lent.append(cache)
+    try:
+        yield
+    finally:
+        _lent.pop()

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LivingRing
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.dissemination import (
     FANOUTS,
     Fanout,
-    Heard,
+    Received,
     Share,
     complete_by_gossip,
     gossip_targets,
@@ -110,11 +110,11 @@ class TestGossip:
     def test_a_message_never_goes_back_to_its_sender(self) -> None:
         rng = random.Random(0)
         for fanout in FANOUTS:
-            assert 3 not in gossip_targets(fanout, [5, 3, 6, 8], [Heard(3)], rng)
+            assert 3 not in gossip_targets(fanout, [5, 3, 6, 8], [Received(3)], rng)
 
-    def test_m_opt_leaves_out_whom_any_sender_told(self) -> None:
-        heard = [Heard(3, (6, 9)), Heard(8, (5,))]
-        assert gossip_targets("m_opt", [5, 3, 6, 8, 7], heard, random.Random(0)) == [7]
+    def test_m_opt_leaves_out_nodes_that_any_sender_reached(self) -> None:
+        received = [Received(3, (6, 9)), Received(8, (5,))]
+        assert gossip_targets("m_opt", [5, 3, 6, 8, 7], received, random.Random(0)) == [7]
 
     def test_progress_counts_down_to_nobody(self) -> None:
         ring = StableRing(range(8), 3)

@@ -145,7 +145,7 @@ def test_a_checkpoint_goes_on_whoever_reads_the_files(
             spark.conf.set(DIRECT, "false" if number == 1 else "true")
             if number:
                 arrive(case, [2 * number, 2 * number + 1])
-            (job,) = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
+            (job,) = Session(spark).run(case.file, checkpoint=case.checkpoint, options=options).jobs
             assert job.progress is not None
             assert job._query is not None
             job._query.explain()

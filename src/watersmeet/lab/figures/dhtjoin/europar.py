@@ -16,24 +16,35 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.dhtjoin.figures import grows, traffic_figure
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.overlay.chord.stable import StableRing
+from watersmeet.lab.figures.dhtjoin.traffic import (
+    Traffic,
+    grows,
+    query_rates,
+    traffic_figure,
+    tuple_rates,
+    vary,
+)
+from watersmeet.lab.figures.dhtjoin.workload import Workload
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner, run_rows
+from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.dissemination import FANOUTS, Fanout, spread_by_gossip
-from watersmeet.lab.overlay.dhtjoin.traffic import Traffic, TrafficTask
-from watersmeet.lab.overlay.dhtjoin.workload import Workload
 
 FULL_WORKLOAD = Workload(relations=4, joins=1)
 QUICK_WORKLOAD = Workload(relations=4, joins=1, nodes=128, duration_s=60)
 
 
+def _workload(quick: bool, seed: int) -> Workload:
+    return replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
+
+
 @figure("europar-1", "DHTJoin (Euro-Par) Figure 1: network traffic by the tuples' arrival rate")
 def figure_1(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """More tuples mean more messages in RJoin; in DHTJoin only those that some query requires."""
-    rates = (10.0, 20.0, 30.0) if quick else (10.0, 20.0, 30.0, 40.0, 50.0)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
-    tasks = [TrafficTask(replace(base, tuples_per_s=rate), by_gossip=True) for rate in rates]
+    rates = tuple_rates(quick)
+    tasks = vary(_workload(quick, seed), "tuples_per_s", rates, by_gossip=True)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
         slope = [
@@ -60,13 +71,11 @@ def figure_1(quick: bool, seed: int, runner: Runner) -> FigureResult:
 @figure("europar-2", "DHTJoin (Euro-Par) Figure 2: network traffic by the queries' arrival rate")
 def figure_2(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """More queries mean more rewriting in RJoin; in DHTJoin only new attributes cost."""
-    rates = (0.02, 0.06, 0.1) if quick else (0.02, 0.04, 0.06, 0.08, 0.1)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed)
-    tasks = [TrafficTask(replace(base, queries_per_s=rate), by_gossip=True) for rate in rates]
+    rates = query_rates(quick)
+    tasks = vary(_workload(quick, seed), "queries_per_s", rates, by_gossip=True)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
-        rewriting = [one.rjoin_total - one.rjoin.get("tuple", 0) for one in measured]
-        return [grows("RJoin rewrites more as more queries arrive", rewriting)]
+        return [grows("RJoin rewrites more as more queries arrive", [one.rewriting for one in measured])]
 
     return traffic_figure("europar-2", tasks, rates, "queries a second", runner, claims)
 
@@ -75,14 +84,12 @@ def figure_2(quick: bool, seed: int, runner: Runner) -> FigureResult:
 def figure_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """More joins mean more rewriting in RJoin, and more relations to index in DHTJoin."""
     joins = (1, 2, 3)
-    base = replace(QUICK_WORKLOAD if quick else FULL_WORKLOAD, seed=seed, tuples_per_s=10.0)
-    tasks = [TrafficTask(replace(base, joins=count), by_gossip=True) for count in joins]
+    tasks = vary(replace(_workload(quick, seed), tuples_per_s=10.0), "joins", joins, by_gossip=True)
 
     def claims(measured: Sequence[Traffic]) -> list[Claim]:
-        rewriting = [one.rjoin_total - one.rjoin.get("tuple", 0) for one in measured]
         return [
             grows("more joins need more traffic: DHTJoin", [one.dhtjoin_total for one in measured]),
-            grows("more joins need more traffic: RJoin's rewriting", rewriting),
+            grows("more joins need more traffic: RJoin's rewriting", [one.rewriting for one in measured]),
         ]
 
     return traffic_figure("europar-3", tasks, joins, "joins a query", runner, claims)
@@ -90,7 +97,7 @@ def figure_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
 
 @dataclass(frozen=True)
 class GossipTask:
-    """One dissemination from a random node: on a full ring of 2^bits nodes, or on one of random places."""
+    """A dissemination from a random node: on a full ring of 2^bits nodes, or one of random identifiers."""
 
     bits: int
     fanout: Fanout
@@ -98,9 +105,9 @@ class GossipTask:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GossipResult:
-    """What a dissemination did, and the hops of the longest and the mean lookup on the same ring."""
+    """The course of a dissemination, and the hops of the longest and the mean lookup on the same ring."""
 
     not_reached: tuple[int, ...]  # after 0, 1, 2, ... hops
     hops: int
@@ -118,12 +125,12 @@ def run_gossip(task: GossipTask) -> GossipResult:
     spread = spread_by_gossip(ring, rng.randrange(size), task.fanout, rng)
     lookups = [len(ring.path(rng.randrange(size), rng.randrange(1 << ring.bits))) for _ in range(500)]
     return GossipResult(
-        tuple(spread.not_reached(ring.nodes)),
-        spread.hops,
-        spread.hit_ratio(ring.nodes),
-        spread.redundant / size,
-        max(lookups),
-        sum(lookups) / len(lookups),
+        not_reached=tuple(spread.not_reached(ring.nodes)),
+        hops=spread.hops,
+        hit_ratio=spread.hit_ratio(ring.nodes),
+        redundant_per_node=spread.redundant / size,
+        longest_lookup=max(lookups),
+        mean_lookup=sum(lookups) / len(lookups),
     )
 
 
@@ -172,8 +179,8 @@ def figure_4(quick: bool, seed: int, runner: Runner) -> FigureResult:
 def figure_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """Hops until the last node is reached, over ring sizes, beside those of indexing a tuple."""
     sizes = _sizes(quick)
-    results = runner([GossipTask(bits, f, seed=seed) for f in FANOUTS for bits in sizes], run_gossip)
-    rows = {f: results[n * len(sizes) : (n + 1) * len(sizes)] for n, f in enumerate(FANOUTS)}
+    tasks = {f: [GossipTask(bits, f, seed=seed) for bits in sizes] for f in FANOUTS}
+    rows = run_rows(runner, tasks, run_gossip)
     nodes = [1 << bits for bits in sizes]
     hops = {fanout: [one.hops for one in row] for fanout, row in rows.items()}
     lookups = [one.longest_lookup for one in rows["m"]]
@@ -204,17 +211,13 @@ def figure_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
 def figure_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
     """Redundant messages a node, over ring sizes."""
     sizes = _sizes(quick)
-    tasks = [GossipTask(bits, f, full, seed) for full in (True, False) for f in FANOUTS for bits in sizes]
-    results = runner(tasks, run_gossip)
-    overhead = [one.redundant_per_node for one in results]
-    rows = {
-        (full, f): overhead[start : start + len(sizes)]
-        for start, (full, f) in zip(
-            range(0, len(overhead), len(sizes)),
-            [(full, f) for full in (True, False) for f in FANOUTS],
-            strict=True,
-        )
+    tasks = {
+        (full, f): [GossipTask(bits, f, full, seed) for bits in sizes]
+        for full in (True, False)
+        for f in FANOUTS
     }
+    found = run_rows(runner, tasks, run_gossip)
+    rows = {key: [one.redundant_per_node for one in row] for key, row in found.items()}
     nodes = [1 << bits for bits in sizes]
     halves = rows[True, "m_opt"][-1] / rows[True, "m"][-1]
     scattered = rows[False, "m_opt"][-1] / rows[False, "m"][-1]

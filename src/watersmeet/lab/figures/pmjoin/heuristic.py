@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.wan.pmjoin.costs import CostTask, Setting
-from watersmeet.lab.wan.pmjoin.sweep import Grid, agreement, rounded, sweep
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting
+from watersmeet.lab.figures.pmjoin.sweep import Grid, agreement, rounded, sweep
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner
 from watersmeet.plan.sites.pmjoin.pmjoin import Optimizer
 
 SIMPLE, HEURISTIC, OPTIMAL, LOCAL = "Simple", "Heuristic", "Optimal", "Local"
@@ -39,7 +41,7 @@ def pmjoin_5(quick: bool, seed: int, runner: Runner) -> FigureResult:
         "HASW, different": Setting(likeness="different", fast_windows="small", seed=seed),
     }
     points = {
-        (case, line, values): CostTask(setting.over(values=values), OPTIMIZERS[line])
+        (case, line, values): CostTask(setting.over(values=values), optimizer=OPTIMIZERS[line])
         for case, setting in settings.items()
         for line in lines
         for values in ranges
@@ -80,7 +82,9 @@ def pmjoin_6(quick: bool, seed: int, runner: Runner) -> FigureResult:
     repeats = 5 if quick else 20
     lines, case = (SIMPLE, HEURISTIC, OPTIMAL), "one stream a node"
     points = {
-        (case, line, count): CostTask(Setting(count, rates_per_s=(100.0, 100.0), seed=seed), OPTIMIZERS[line])
+        (case, line, count): CostTask(
+            Setting(streams=count, rates_per_s=(100.0, 100.0), seed=seed), optimizer=OPTIMIZERS[line]
+        )
         for line in lines
         for count in counts
         if line != OPTIMAL or count <= 14
@@ -116,7 +120,7 @@ def pmjoin_7(quick: bool, seed: int, runner: Runner) -> FigureResult:
     lines, case = (LOCAL, HEURISTIC, OPTIMAL), "five nodes"
     points = {
         (case, line, count): CostTask(
-            Setting(count, rates_per_s=(100.0, 500.0), nodes=5, seed=seed), OPTIMIZERS[line]
+            Setting(streams=count, rates_per_s=(100.0, 500.0), nodes=5, seed=seed), optimizer=OPTIMIZERS[line]
         )
         for line in lines
         for count in counts

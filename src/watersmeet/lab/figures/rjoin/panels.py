@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, Runner
-from watersmeet.lab.overlay.chain_joins import Workload
-from watersmeet.lab.overlay.chord.stable import StableRing, identifier
-from watersmeet.lab.overlay.rjoin.experiment import Experiment, Snapshot, run_experiment
+from watersmeet.lab.figures.rjoin.experiment import Experiment, Snapshot, run_experiment
+from watersmeet.lab.figures.rjoin.workload import Workload
+from watersmeet.lab.figures.runners import Runner
+from watersmeet.lab.figures.svg_chart import Panel, Series
+from watersmeet.lab.overlay.chord.ring import identifier
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.rjoin.indexing import Strategy
 
 EQUAL_RELATIONS = "own values, relations all as frequent"
@@ -86,7 +87,7 @@ def traffic_and_loads(
     asking = [snap.traffic.get("ric", 0) / scale for snap in snapshots]
     traffic = [Series("total", x, total), Series("asking for rates", x, asking), Series(ALONE, x, alone)]
     return (
-        Panel("(a) network traffic", x_label, "messages a node for a tuple", traffic, "bar"),
+        Panel("(a) network traffic", x_label, "messages a node for a tuple", traffic, kind="bar"),
         ranked("(b) query processing load", labels, snapshots, "processing"),
         ranked("(c) storage load", labels, snapshots, "storage"),
     )
@@ -100,7 +101,7 @@ def totals(
         Series(NAMES[name], x, [a_node(sum(getattr(snap, load)), nodes) for snap in found])
         for name, found in runs.items()
     ]
-    return Panel(title, "tuples", "load a node", series, "bar", log_y=True)
+    return Panel(title, "tuples", "load a node", series, kind="bar", log_y=True)
 
 
 def ranked(title: str, labels: Sequence[str], snapshots: Sequence[Snapshot], load: str) -> Panel:
@@ -121,13 +122,8 @@ def growth(snapshots: Sequence[Snapshot], nodes: int, measure: Callable[[Snapsho
     ]
 
 
-def judged(text: str, holds: bool, value: Any, why: str = "") -> Claim:
-    """A claim with its verdict; the reason is told where it does not hold."""
-    return Claim(text, holds, value, "" if holds else why)
-
-
 def nodes_with_keys(experiment: Experiment) -> int:
-    """How many nodes are responsible for any key of the workload: nobody else can have a part."""
+    """How many nodes are responsible for any key of the workload: only these can take part."""
     ring, workload = StableRing.of(experiment.nodes), experiment.workload
     pairs = [f"R{r}+A{a}" for r in range(workload.relations) for a in range(workload.attributes)]
     triples = [f"{pair}+{value}" for pair in pairs for value in range(workload.values)]
@@ -150,11 +146,6 @@ def slowdown(loads: Sequence[int]) -> float:
     return ratio(loads[-1] - loads[-1 - quarter], loads[2 * quarter - 1] - loads[quarter - 1])
 
 
-def rises(values: Sequence[float]) -> bool:
-    """Whether each value is above the one before."""
-    return all(before < after for before, after in pairwise(values))
-
-
 def grows_to(values: Sequence[float], most: float) -> bool:
     """Whether each value is above the one before, until there is no more to be had."""
     return values[0] < values[-1] and all(
@@ -173,7 +164,7 @@ def a_node(total: float, nodes: int) -> float:
 
 
 def parameters(experiment: Experiment, **swept: Any) -> dict[str, Any]:
-    """What was run, with the swept parameter's values in its place."""
+    """The parameters of a figure, with the values of the swept one."""
     flat = asdict(experiment)
     flat |= flat.pop("workload") | {"seed": experiment.seed}
     return flat | swept

@@ -14,11 +14,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner, run_rows
+from watersmeet.lab.figures.semijoin.experiment import Measured, OneWayTask, run_one_way
 from watersmeet.lab.figures.semijoin.plans import QueryTask, run_query
-from watersmeet.lab.wan.semijoin.experiment import Measured, OneWayTask, run_one_way
-from watersmeet.lab.wan.semijoin.queries import (
+from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTE_BYTES,
     ATTRIBUTES,
     RATES_PER_S,
@@ -26,6 +27,7 @@ from watersmeet.lab.wan.semijoin.queries import (
     TOPOLOGIES,
     WINDOWS_MS,
 )
+from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.plan.sites.semijoin.cost import JoinSide, Method
 from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S, PAPER_LINK
 
@@ -95,13 +97,16 @@ def model_figure(quick: bool, seed: int, runner: Runner) -> FigureResult:
     joins, queries, most = (20, 4, 20_000.0) if quick else (200, 40, 300_000.0)
     rng = random.Random(f"{seed} model")
     pairs = [(random_side(rng), random_side(rng)) for _ in range(joins)]
-    tasks = [
-        OneWayTask(source, target, PAPER_LINK, DEFAULT_INTERVAL_S, method, seed=seed + n)
+    tasks = {
+        method: [
+            OneWayTask(
+                source, target, link=PAPER_LINK, interval_s=DEFAULT_INTERVAL_S, method=method, seed=seed + n
+            )
+            for n, (source, target) in enumerate(pairs)
+        ]
         for method in Method
-        for n, (source, target) in enumerate(pairs)
-    ]
-    results = runner(tasks, run_one_way)
-    by_method = {m: results[n * joins : (n + 1) * joins] for n, m in enumerate(Method)}
+    }
+    by_method = run_rows(runner, tasks, run_one_way)
     plan_tasks = [QueryTask(name, n, 0.5, most, seed) for name in TOPOLOGIES for n in range(queries)]
     plans = [one.greedy for one in runner(plan_tasks, run_query) if one.greedy]
     scatter = [
@@ -118,7 +123,7 @@ def model_figure(quick: bool, seed: int, runner: Runner) -> FigureResult:
             [_in_order(Series("greedy", [one.modelled for one in plans], [one.simulated for one in plans]))],
         ),
     )
-    parameters = {"one-way joins": len(results), "four-way plans": len(plans), "seed": seed}
+    parameters = {"one-way joins": joins * len(by_method), "four-way plans": len(plans), "seed": seed}
     return FigureResult("semijoin-model", parameters, panels, _claims(by_method, plans))
 
 
@@ -128,12 +133,12 @@ def _in_order(series: Series) -> Series:
 
 
 def _error_panel(by_method: Mapping[Method, Sequence[Measured]]) -> Panel:
-    places = list(range(1, len(by_method) + 1))
+    numbers = list(range(1, len(by_method) + 1))
     found = [tracking(row) for row in by_method.values()]
     names = ", ".join(f"{n} {method.value}" for n, method in enumerate(by_method, start=1))
     lines = [
-        Series("median error", places, [one.median_error for one in found]),
-        Series("1 - correlation", places, [1 - one.correlation for one in found]),
+        Series("median error", numbers, [one.median_error for one in found]),
+        Series("1 - correlation", numbers, [1 - one.correlation for one in found]),
     ]
     return Panel("error by method", names, "share", lines, kind="bar")
 

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from watersmeet.lab.figures.chart import Panel, Series
-from watersmeet.lab.figures.registry import Claim, FigureResult, Runner, figure
-from watersmeet.lab.wan.semijoin.access_log import PAPER_DAYS, TUPLE_BYTES, log_feed, synthetic_log
-from watersmeet.lab.wan.semijoin.experiment import delay_bound_us, summary
-from watersmeet.lab.wan.semijoin.queries import (
+from watersmeet.lab.figures.figure import Claim, FigureResult
+from watersmeet.lab.figures.registry import figure
+from watersmeet.lab.figures.runners import Runner, run_rows
+from watersmeet.lab.figures.semijoin.access_log import PAPER_DAYS, TUPLE_BYTES, log_feed, synthetic_log
+from watersmeet.lab.figures.semijoin.experiment import counted_intervals, measure_feeds
+from watersmeet.lab.figures.semijoin.queries import (
     ATTRIBUTES,
     ONE_ATTRIBUTE,
     RATES_PER_S,
@@ -34,8 +35,8 @@ from watersmeet.lab.wan.semijoin.queries import (
     random_model,
     uniform_model,
 )
-from watersmeet.lab.wan.semijoin.run import Settings, execute
-from watersmeet.lab.wan.semijoin.streams import topology_graph, window_us
+from watersmeet.lab.figures.semijoin.streams import topology_graph, window_us
+from watersmeet.lab.figures.svg_chart import Panel, Series
 from watersmeet.plan.sites.semijoin.model import SemijoinModel, SiteStream
 from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.query import range_us
@@ -65,9 +66,8 @@ def run_query(task: QueryTask) -> Comparison:
 def compared(quick: bool, seed: int, runner: Runner) -> dict[str, list[Comparison]]:
     """The random queries of every topology."""
     queries, seconds, most = (10, 0.5, 20_000.0) if quick else (100, 1.0, 300_000.0)
-    tasks = [QueryTask(name, n, seconds, most, seed) for name in TOPOLOGIES for n in range(queries)]
-    results = runner(tasks, run_query)
-    return {name: results[n * queries : (n + 1) * queries] for n, name in enumerate(TOPOLOGIES)}
+    tasks = {name: [QueryTask(name, n, seconds, most, seed) for n in range(queries)] for name in TOPOLOGIES}
+    return run_rows(runner, tasks, run_query)
 
 
 def simulated(found: Sequence[Comparison]) -> list[float]:
@@ -90,15 +90,15 @@ def table_3(quick: bool, seed: int, runner: Runner) -> FigureResult:
         for name in TOPOLOGIES
     }
     claims = _table_claims(measured, modelled, {name: _off(row) for name, row in found.items()})
-    places = list(range(1, len(TOPOLOGIES) + 1))
+    numbers = list(range(1, len(TOPOLOGIES) + 1))
     panel = Panel(
         "mean of greedy / exhaustive",
         NAMES,
         "ratio",
         [
-            Series("simulated", places, [statistics.fmean(measured[name]) for name in TOPOLOGIES]),
-            Series("modelled", places, [statistics.fmean(modelled[name]) for name in TOPOLOGIES]),
-            Series("paper", places[: len(PAPER_MEANS)], list(PAPER_MEANS.values())),
+            Series("simulated", numbers, [statistics.fmean(measured[name]) for name in TOPOLOGIES]),
+            Series("modelled", numbers, [statistics.fmean(modelled[name]) for name in TOPOLOGIES]),
+            Series("paper", numbers[: len(PAPER_MEANS)], list(PAPER_MEANS.values())),
         ],
         kind="bar",
     )
@@ -166,15 +166,15 @@ def figure_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
     ratios = [ratio for name in PAPER_MEANS for ratio in simulated(found[name])]
     modelled = [one.modelled_ratio for name in PAPER_MEANS for one in found[name]]
     counts, expected = (Counter(round(ratio, 1) for ratio in row) for row in (ratios, modelled))
-    places = sorted({*counts, *expected})
-    above = [counts[place] for place in places if place >= 1.0]
+    tenths = sorted({*counts, *expected})
+    above = [counts[tenth] for tenth in tenths if tenth >= 1.0]
     near = sum(0.95 <= ratio < 1.15 for ratio in ratios) / len(ratios)
     below = sum(ratio < 1 for ratio in ratios)
     claims = (
         Claim(
             "the ratios are skewed to 1.0, the most frequent one",
             counts[1.0] == max(counts.values()),
-            {"at 1.0 and 1.1": round(near, 3), "counts": {str(p): counts[p] for p in places}},
+            {"at 1.0 and 1.1": round(near, 3), "counts": {str(p): counts[p] for p in tenths}},
         ),
         Claim(
             "they fall off like an exponential distribution: at each tenth fewer, up to 1.3",
@@ -190,8 +190,8 @@ def figure_8(quick: bool, seed: int, runner: Runner) -> FigureResult:
         ),
     )
     lines = [
-        Series("simulated", places, [counts[place] for place in places]),
-        Series("modelled", places, [expected[place] for place in places]),
+        Series("simulated", tenths, [counts[tenth] for tenth in tenths]),
+        Series("modelled", tenths, [expected[tenth] for tenth in tenths]),
     ]
     panel = Panel("frequency of greedy / exhaustive", "ratio", "queries", lines, kind="bar")
     parameters = {"queries run": len(ratios), "queries modelled": len(modelled), "seed": seed}
@@ -222,15 +222,16 @@ def figure_9(quick: bool, seed: int, runner: Runner) -> FigureResult:
         "window_ms": ("window, ms", WINDOWS_MS),
     }
     chosen = {name: values[::2] if quick else values for name, (_, values) in sweeps.items()}
-    tasks = [
-        UniformTask(replace(StreamParameters(), **{name: value}), 0.5 if quick else 1.0, seed)
+    tasks = {
+        name: [
+            UniformTask(replace(StreamParameters(), **{name: value}), 0.5 if quick else 1.0, seed)
+            for value in values
+        ]
         for name, values in chosen.items()
-        for value in values
-    ]
-    results = iter(runner(tasks, run_uniform))
+    }
     panels, differences = [], []
-    for name, values in chosen.items():
-        row = [next(results) for _ in values]
+    for name, row in run_rows(runner, tasks, run_uniform).items():
+        values = chosen[name]
         greedy = [one.greedy.simulated for one in row if one.greedy]
         exhaustive = [one.exhaustive.simulated for one in row if one.exhaustive]
         differences += [abs(a / b - 1) for a, b in zip(greedy, exhaustive, strict=True)]
@@ -278,8 +279,7 @@ def log_model(window_ms: float) -> SemijoinModel:
 def run_logs(task: LogTask) -> Comparison:
     """Both plans on the same synthetic logs."""
     model = log_model(task.window_ms)
-    first = math.ceil(task.window_ms / 1000 / model.interval_s) + 1
-    counted = range(first, first + max(1, round(task.seconds / model.interval_s)))
+    counted = counted_intervals(model, task.seconds)
     rng = random.Random(f"{task.seed} logs")
     feeds = {
         stream.alias: log_feed(
@@ -287,9 +287,8 @@ def run_logs(task: LogTask) -> Comparison:
         )
         for stream, day in zip(model.streams, PAPER_DAYS, strict=True)
     }
-    settings = Settings(delay_bound_us(model), queueing=False, measured=counted, count_only=True)
     plans = [optimize_semijoin(model, search=search) for search in ("greedy", "exhaustive")]
-    runs = [summary(plan, execute(plan, model, feeds, settings)) for plan in plans]
+    runs = [measure_feeds(plan, model, feeds, counted) for plan in plans]
     return Comparison(plans[0].cost, plans[1].cost, *runs)
 
 

@@ -4,7 +4,7 @@ After Palma, Akbarinia, Pacitti and Valduriez: the tree is DHTJoin's (extended v
 takes it from El-Ansary et al.; gossip on the finger table is Euro-Par 2008, sections 2.3, 3.2 and 3.3; the
 tree complemented by periodic gossip is the extended version, section 4.1.
 
-**Tree.** A node answers for an arc of the ring, from itself to a limit. It sends the query to each finger
+**Tree.** A node covers an arc of the ring, from itself to a limit. It sends the query to each finger
 inside the arc, and with it the arc from there to the next finger. Every node gets the query exactly once:
 n - 1 messages. The way to a node is that of Chord's lookups, so the depth is log2 n on a full ring, and on a
 ring of random identifiers no more than the longest lookup takes.
@@ -16,17 +16,17 @@ them, which makes the graph strongly connected and the hit ratio 100%.
     2       successor and predecessor       N/2 hops, 2 redundant messages
     m/2     and random fingers, half of m   m is the number of fingers, log2 N
     m       the whole local list
-    m_opt   the whole local list without the nodes that those it heard from have sent to already
+    m_opt   the whole local list without the nodes that its senders have sent to already
 
 Where we differ: Euro-Par section 3.3 has a node consider the intersection of its own list and the lists that
 came with the messages; what can save messages is to leave the intersection out, so that is how we read it.
-A node hears from several others at once (in a full ring, from as many as its distance has binary ones), and
-forwards when it has heard them all, at the end of the hop. No node is reached later for it: whoever is left
-out was sent to in the same hop or before.
+A node receives the query from several others at once (in a full ring, from as many as its distance has binary
+ones), and forwards it when all have arrived, at the end of the hop. This delays no node: those left out were
+sent to in the same hop or before.
 
 **Periodic gossip.** After the tree, in every round each node that has the query passes it to one random
 neighbour it does not know to have been chosen before, so that what a failed node cut off is reached from the
-side. It ends when nobody has anyone left to tell.
+side. It ends when no node has a neighbour left to send to.
 
 Example, ring of 8 nodes, query at 0: the tree sends to 1 for [1, 2), 2 for [2, 4) and 4 for [4, 0); 2 sends
 to 3, 4 to 5 and 6, 6 to 7. Seven messages, three hops.
@@ -41,14 +41,14 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.living import LookupFailed
+from watersmeet.lab.overlay.chord.living_ring import LookupFailed
 
 Fanout = Literal["2", "m/2", "m", "m_opt"]
 FANOUTS: tuple[Fanout, ...] = get_args(Fanout)
 
 
 class Links(Protocol):
-    """What a node knows of the ring; a link may lead to a node that has failed."""
+    """A node's view of the ring; a link may lead to a node that has failed."""
 
     bits: int
 
@@ -65,23 +65,23 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the tree: the node that answers for the arc from itself up to, not including, the limit."""
+    """A part of the tree: the node that covers the arc from itself up to, not including, the limit."""
 
     node: int
     limit: int  # an identifier
 
 
 def tree_shares(own_id: int, limit: int, fingers: Iterable[tuple[int, int]], bits: int) -> list[Share]:
-    """Whom a node sends a query to, given its arc and its fingers as (node, identifier).
+    """The nodes a node sends a query to, given its arc and its fingers as (node, identifier).
 
-    The root answers for the whole circle: its limit is its own identifier.
+    The root covers the whole circle: its limit is its own identifier.
 
     >>> tree_shares(4, 0, [(5, 5), (6, 6), (0, 0)], bits=3)
     [Share(node=5, limit=6), Share(node=6, limit=0)]
     """
     circle = 1 << bits
     span = (limit - own_id) % circle or circle
-    ahead = sorted(((place - own_id) % circle, node) for node, place in fingers)
+    ahead = sorted(((other_id - own_id) % circle, node) for node, other_id in fingers)
     inside = [(distance, node) for distance, node in ahead if 0 < distance < span]
     ends = [*(distance for distance, _ in inside[1:]), span]
     return [Share(node, (own_id + end) % circle) for (_, node), end in zip(inside, ends, strict=False)]
@@ -96,16 +96,16 @@ def local_list(links: Links, node: int) -> list[int]:
 
 
 def gossip_targets(
-    fanout: Fanout, neighbours: Sequence[int], heard: Iterable[Heard], rng: random.Random
+    fanout: Fanout, neighbours: Sequence[int], received: Iterable[Received], rng: random.Random
 ) -> list[int]:
-    """Whom a node passes a query to, given its local list, its ring neighbours first, and what it heard.
+    """The nodes a node gossips to, given its local list (ring neighbours first) and the gossip received.
 
-    >>> gossip_targets("2", [5, 3, 6, 8], [Heard(3)], random.Random(1))
+    >>> gossip_targets("2", [5, 3, 6, 8], [Received(3)], random.Random(1))
     [5]
     """
     if fanout not in FANOUTS:
         raise ConfigurationError(f"there is no fanout {fanout!r}; use one of {', '.join(FANOUTS)}")
-    heard = list(heard)
+    received = list(received)
     if fanout == "2":
         chosen = list(neighbours[:2])
     elif fanout == "m/2":
@@ -113,14 +113,14 @@ def gossip_targets(
         chosen = [*neighbours[:2], *rng.sample(neighbours[2:], max(0, min(size, len(neighbours)) - 2))]
     else:
         chosen = list(neighbours)
-    told = {message.sender for message in heard}
+    reached = {message.sender for message in received}
     if fanout == "m_opt":
-        told.update(node for message in heard for node in message.sent_to)
-    return [node for node in chosen if node not in told]
+        reached.update(node for message in received for node in message.sent_to)
+    return [node for node in chosen if node not in reached]
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """A gossip message as its receiver sees it: who sent it, and the sender's own gossip targets."""
 
     sender: int
@@ -129,7 +129,7 @@ class Heard:
 
 @dataclass
 class Spread:
-    """What a dissemination did: the hop at which each node was reached, and the messages it took."""
+    """The course of a dissemination: the hop at which each node was reached, and the messages it took."""
 
     root: int
     hop_of: dict[int, int] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Spread:
 
     @property
     def redundant(self) -> int:
-        """Message overhead: the messages that told nobody anything new, those to failed nodes included."""
+        """Message overhead: the messages to nodes that had the query already, or had failed."""
         return self.messages - (len(self.hop_of) - 1)
 
     def hit_ratio(self, alive: Iterable[int]) -> float:
@@ -177,25 +177,25 @@ def spread_by_tree(links: Links, root: int) -> Spread:
 def spread_by_gossip(links: Links, root: int, fanout: Fanout, rng: random.Random) -> Spread:
     """Disseminate by gossip, one hop at a time: all messages of a hop arrive before the next is sent."""
     spread = Spread(root, {root: 0})
-    hearing: dict[int, list[Heard]] = {root: []}
+    forwarding: dict[int, list[Received]] = {root: []}
     hop = 0
-    while hearing:
+    while forwarding:
         hop += 1
-        arriving: dict[int, list[Heard]] = {}
-        for node, heard in hearing.items():
+        arriving: dict[int, list[Received]] = {}
+        for node, received in forwarding.items():
             neighbours = local_list(links, node)
-            message = Heard(node, tuple(neighbours))
-            for target in gossip_targets(fanout, neighbours, heard, rng):
+            message = Received(node, tuple(neighbours))
+            for target in gossip_targets(fanout, neighbours, received, rng):
                 spread.messages += 1
                 if links.is_alive(target) and target not in spread.hop_of:
                     arriving.setdefault(target, []).append(message)
         spread.hop_of.update(dict.fromkeys(arriving, hop))
-        hearing = arriving
+        forwarding = arriving
     return spread
 
 
 def gossip_choice(view: Sequence[int], chosen: set[int], rng: random.Random) -> int | None:
-    """The neighbour a node tells in one round of periodic gossip, or None when it knows all to be told."""
+    """The neighbour a node sends to in one round of periodic gossip; None when it knows all to be reached."""
     left = [node for node in view if node not in chosen]
     return left[rng.randrange(len(left))] if left else None
 
@@ -207,17 +207,17 @@ def complete_by_gossip(
     rng: random.Random,
     max_rounds: int | None = None,
 ) -> Spread:
-    """Periodic gossip after a tree: goes on until nobody has a neighbour left to tell, or for some rounds.
+    """Periodic gossip after a tree: until no node has a neighbour left to send to, or for some rounds.
 
     A message carries whom its sender knows to have been chosen (the paper's L_d), and so does its receiver
     from then on.
     """
     chosen: dict[int, set[int]] = {node: {node} for node in spread.hop_of}
-    telling = list(chosen)
-    while telling and (max_rounds is None or spread.rounds < max_rounds):
+    active = list(chosen)
+    while active and (max_rounds is None or spread.rounds < max_rounds):
         spread.rounds += 1
         still, new = [], []
-        for node in telling:
+        for node in active:
             target = gossip_choice(view_of(node), chosen[node], rng)
             if target is None:
                 continue
@@ -232,5 +232,5 @@ def complete_by_gossip(
                 new.append(target)
             else:
                 chosen[target].add(node)
-        telling = still + new
+        active = still + new
     return spread

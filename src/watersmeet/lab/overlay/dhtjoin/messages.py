@@ -1,4 +1,4 @@
-"""What DHTJoin's nodes say to each other; `kind` is what the traffic is counted under."""
+"""The messages of DHTJoin's nodes; `kind` is what the traffic is counted under."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from watersmeet.lab.overlay.dhtjoin.operators import Partial, Published
-from watersmeet.lab.overlay.dhtjoin.table import QueryEntry
+from watersmeet.lab.overlay.dhtjoin.query_table import QueryEntry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Gossip:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GossipRound:
-    """A node's own reminder to tell one more neighbour of a query."""
+    """A node's own timer: pass a query on to one more neighbour."""
 
     kind: ClassVar[str] = "gossip round"
     qid: str
@@ -87,7 +87,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pong:
-    """It does."""
+    """The answer: it does."""
 
     kind: ClassVar[str] = "test"
     stream: str
@@ -95,18 +95,17 @@ class Pong:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tick:
-    """A node's own reminder to test its producers."""
+    """A node's own timer: test its producers."""
 
     kind: ClassVar[str] = "tick"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alert:
-    """A query has no use for a producer's output while a stream is missing, or has again (alertMSG)."""
+    """While a stream is missing, a query does not need a producer's output; or needs it again (alertMSG)."""
 
     kind: ClassVar[str] = "alert"
     qid: str
     producer: str  # a lane of a stream, or an operator
     missing: str
     action: Literal["suspend", "resume"]
-    consumer: int

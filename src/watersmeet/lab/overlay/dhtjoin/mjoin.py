@@ -3,7 +3,7 @@
 After Viglas, Naughton and Burger, "Maximizing the output rate of multi-way join queries over streaming
 information sources" (VLDB 2003), as DHTJoin (extended version, section 3.3.1) runs it at every node. All
 inputs of an operator are keyed by one class, so a probe looks under one key; the other equalities between its
-inputs, and the lives of the tuples, are checked as combinations grow.
+inputs, and the lifetimes of the tuples, are checked as combinations grow.
 
 Guarantee: each combination is found exactly once, by the last of its tuples to arrive at the node. Where one
 arrival feeds several inputs (a stream joined with itself), it arrives at the first of them first.
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from watersmeet.lab.overlay.dhtjoin.lane_window import Held, LaneWindow
 from watersmeet.lab.overlay.dhtjoin.operators import (
     KeyExpr,
     Operator,
@@ -27,7 +28,6 @@ from watersmeet.lab.overlay.dhtjoin.operators import (
     Slot,
     passes_filters,
 )
-from watersmeet.lab.overlay.dhtjoin.window import Held, LaneWindow
 
 MEMORY = 256  # probes after which what was observed before counts half
 
@@ -56,7 +56,7 @@ class FanOut:
 
 @dataclass(slots=True)
 class _Growing:
-    """A combination on its way: what it holds of each slot so far, and its life."""
+    """A combination being built: what it holds of each slot so far, and its lifetime."""
 
     chosen: dict[int, Held]
     t: int
@@ -73,62 +73,62 @@ class MJoin:
 
     def order(self, head: int) -> list[int]:
         """The slots a new arrival of one slot visits."""
-        others = [place for place in range(len(self.operator.slots)) if place != head]
-        return sorted(others, key=lambda place: self.fan_outs[place].mean)
+        others = [slot for slot in range(len(self.operator.slots)) if slot != head]
+        return sorted(others, key=lambda slot: self.fan_outs[slot].mean)
 
     def arrive(
         self, head: int, held: Held, windows: Mapping[str, LaneWindow], start_us: int
     ) -> list[Partial]:
         """The combinations that an arrival completes, of tuples inserted at `start_us` or later."""
-        life = _life(self.operator.slots[head], held)
-        if life is None or life[2] < start_us:
+        lifetime = _lifetime(self.operator.slots[head], held)
+        if lifetime is None or lifetime[2] < start_us:
             return []
-        growing = [_Growing({head: held}, *life)]
-        for place in self.order(head):
-            window = windows.get(self.operator.slots[place].lane)
+        growing = [_Growing({head: held}, *lifetime)]
+        for slot in self.order(head):
+            window = windows.get(self.operator.slots[slot].lane)
             candidates = [
-                (other, other_life)
+                (other, other_lifetime)
                 for other in (window.under(held.key) if window else ())
-                if (other.seq < held.seq or (other.seq == held.seq and place < head))
-                and (other_life := _life(self.operator.slots[place], other))
-                and other_life[2] >= start_us
+                if (other.seq < held.seq or (other.seq == held.seq and slot < head))
+                and (other_lifetime := _lifetime(self.operator.slots[slot], other))
+                and other_lifetime[2] >= start_us
             ]
-            longer = self._extend(growing, place, candidates)
-            self.fan_outs[place].observe(len(growing), len(longer))
+            longer = self._extend(growing, slot, candidates)
+            self.fan_outs[slot].observe(len(growing), len(longer))
             if not longer:
                 return []
             growing = longer
         return [Partial(self._members(one), one.t, one.end, one.since) for one in growing]
 
     def catch_up(self, windows: Mapping[str, LaneWindow], start_us: int) -> list[Partial]:
-        """The combinations of what is held already, as if it had arrived just now in the same order."""
+        """The combinations of tuples held already, as if they arrived now, in the same order."""
         arrivals = [
-            (held.seq, place, held)
-            for place, slot in enumerate(self.operator.slots)
+            (held.seq, number, held)
+            for number, slot in enumerate(self.operator.slots)
             if slot.lane in windows
             for held in windows[slot.lane].everything()
-            if (life := _life(slot, held)) and life[2] >= start_us
+            if (lifetime := _lifetime(slot, held)) and lifetime[2] >= start_us
         ]
         arrivals.sort(key=lambda arrival: arrival[:2])
-        return [one for _, place, held in arrivals for one in self.arrive(place, held, windows, start_us)]
+        return [one for _, slot, held in arrivals for one in self.arrive(slot, held, windows, start_us)]
 
     def _extend(
-        self, growing: Sequence[_Growing], place: int, candidates: Sequence[tuple[Held, tuple[int, int, int]]]
+        self, growing: Sequence[_Growing], slot: int, candidates: Sequence[tuple[Held, tuple[int, int, int]]]
     ) -> list[_Growing]:
-        checks = [sides for sides in self.operator.checks if sides[place] is not None]
+        checks = [sides for sides in self.operator.checks if sides[slot] is not None]
         longer = []
         for one in growing:
             for other, (other_t, other_end, other_since) in candidates:
                 t, end = max(one.t, other_t), min(one.end, other_end)
-                if t < end and all(_agree(sides, one.chosen, place, other) for sides in checks):
-                    chosen = {**one.chosen, place: other}
+                if t < end and all(_agree(sides, one.chosen, slot, other) for sides in checks):
+                    chosen = {**one.chosen, slot: other}
                     longer.append(_Growing(chosen, t, end, min(one.since, other_since)))
         return longer
 
     def _members(self, one: _Growing) -> dict[str, Published]:
         members: dict[str, Published] = {}
-        for place, slot in enumerate(self.operator.slots):
-            item = one.chosen[place].item
+        for number, slot in enumerate(self.operator.slots):
+            item = one.chosen[number].item
             if isinstance(item, Published):
                 assert slot.leaf
                 members[slot.leaf.alias] = item
@@ -137,7 +137,7 @@ class MJoin:
         return members
 
 
-def _life(slot: Slot, held: Held) -> tuple[int, int, int] | None:
+def _lifetime(slot: Slot, held: Held) -> tuple[int, int, int] | None:
     """[t, end) and first insertion of something held, as one slot sees it; None where a filter drops it."""
     item = held.item
     if isinstance(item, Partial):
@@ -145,19 +145,19 @@ def _life(slot: Slot, held: Held) -> tuple[int, int, int] | None:
     assert slot.leaf
     if slot.leaf.filters:
         label = f"filters of {slot.leaf.alias}: {' and '.join(expr.sql for expr in slot.leaf.filters)}"
-        if label not in held.remembered:
-            held.remembered[label] = passes_filters(slot.leaf, item)
-        if not held.remembered[label]:
+        if label not in held.cached:
+            held.cached[label] = passes_filters(slot.leaf, item)
+        if not held.cached[label]:
             return None
     return item.ts, slot.leaf.window.end_us(item.ts), item.published_us
 
 
-def _agree(sides: Sequence[KeyExpr | None], chosen: Mapping[int, Held], place: int, other: Held) -> bool:
+def _agree(sides: Sequence[KeyExpr | None], chosen: Mapping[int, Held], slot: int, other: Held) -> bool:
     """Whether a candidate has the value of a class that the combination has, if it has one yet."""
-    mine = sides[place]
+    mine = sides[slot]
     assert mine is not None
-    for chosen_place, held in chosen.items():
-        side = sides[chosen_place]
+    for chosen_slot, held in chosen.items():
+        side = sides[chosen_slot]
         if side is not None:
             value = _value(mine, other)
             return value is not None and value == _value(side, held)
@@ -166,8 +166,8 @@ def _agree(sides: Sequence[KeyExpr | None], chosen: Mapping[int, Held], place: i
 
 def _value(key: KeyExpr, held: Held) -> Hashable:
     label = f"{key.attribute.alias} {key.name}"
-    if label not in held.remembered:
+    if label not in held.cached:
         item = held.item
         tuple_ = item if isinstance(item, Published) else item.members[key.attribute.alias]
-        held.remembered[label] = key.value(tuple_)
-    return held.remembered[label]
+        held.cached[label] = key.value(tuple_)
+    return held.cached[label]

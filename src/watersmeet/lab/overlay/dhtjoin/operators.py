@@ -26,7 +26,7 @@ from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.plan.sites.dhtjoin import DhtJoinPlan
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, StreamLeaf
-from watersmeet.query import Attribute, AttributeClass, Input, Query, WindowKind
+from watersmeet.query import Attribute, AttributeClass, Input, Query, RangeWindow
 from watersmeet.query.expression import Expr
 from watersmeet.query.values import canonical
 
@@ -44,7 +44,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Partial:
-    """Tuples of some inputs that agree and live together during [t, end); `since` is the first insertion."""
+    """Tuples of some inputs that agree, with their lifetime [t, end); `since` is the first insertion."""
 
     members: Mapping[str, Published]
     t: int
@@ -80,7 +80,7 @@ class KeyExpr:
 
 
 def key_text(value: Hashable) -> str:
-    """What the ring hashes for a join value: the same text for values that are equal."""
+    """The text that the ring hashes for a join value: the same for values that are equal."""
     if isinstance(value, int | float | Decimal):
         return f"number {hash(value)}"  # Python hashes equal numbers alike, whatever their type
     return f"{type(value).__name__} {value!r}"
@@ -132,7 +132,7 @@ class Operator:
 def operator_tree(query: Query, plan: DhtJoinPlan) -> Operator:
     """The root operator of a query under its plan."""
     for item in query.inputs:
-        if item.window.kind is not WindowKind.RANGE:
+        if not isinstance(item.window, RangeWindow):
             raise ConfigurationError(
                 f"{item.alias}: DHTJoin runs over sliding time windows, not {item.window.pretty()}"
             )

@@ -1,4 +1,4 @@
-"""The answers at the nodes that asked."""
+"""The answers, as they arrive at the nodes that asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watersmeet.query.values import canonical
 
 
 class Answers:
-    """What has come back for each query."""
+    """The answers received for each query."""
 
     def __init__(self, keep: bool = True) -> None:
         self._keep = keep
@@ -25,7 +25,7 @@ class Answers:
 
     @property
     def total(self) -> int:
-        """Answers received, before any removal of duplicates by who asked."""
+        """Answers received, before the asking node removes duplicates."""
         return self.counts.total()
 
     def of(self, query: int) -> list[Row]:

@@ -5,7 +5,7 @@ with the lowest rate of incoming tuples (RIC) is best. Four strategies:
 
     first    the first candidate in the WHERE clause
     random   any candidate
-    worst    the candidate with the highest rate, known by magic and at no cost: the paper's worst case
+    worst    the candidate with the highest rate, known at no cost: the paper's worst case
     ric      the lowest rate, which candidates are asked for
 
 Candidates of an input query are one relation-attribute pair of each relation (all attributes of a relation
@@ -28,7 +28,7 @@ STRATEGIES: tuple[Strategy, ...] = ("first", "random", "worst", "ric")
 
 
 class Candidate(NamedTuple):
-    """A place to wait: for which input, under which key, and whether the key is a pair (attribute level)."""
+    """A key to wait under, for which input, and whether the key is a pair (attribute level)."""
 
     input: int
     key: str
@@ -71,7 +71,7 @@ class ArrivalRates:
 
 
 class CandidateTable:
-    """What a node knows of candidates' rates and addresses, the most recent of all it was told."""
+    """What a node knows of candidates' rates and addresses: the most recent it has received."""
 
     __slots__ = ("_known", "_max_age_us")
 
@@ -94,7 +94,7 @@ class CandidateTable:
 
 
 def input_candidates(query: Rewriting, rng: random.Random) -> list[Candidate]:
-    """One pair of each relation of an input query; which of the relation's attributes is left to chance."""
+    """One pair of each relation of an input query; which of the relation's attributes is random."""
     keys: dict[int, list[str]] = {}
     for candidate in all_pairs(query):
         keys.setdefault(candidate.input, []).append(candidate.key)
@@ -119,7 +119,7 @@ def rewritten_candidates(query: Rewriting, step: Step, with_pairs: bool) -> list
 
 
 def least(rates: list[int], rng: random.Random) -> int:
-    """The index of the lowest rate; chance decides among equals, so that no key is everybody's choice."""
+    """The index of the lowest rate; a random one among equals, so that no key is everybody's choice."""
     low = min(rates)
     if rates.count(low) == 1:
         return rates.index(low)
@@ -127,5 +127,5 @@ def least(rates: list[int], rng: random.Random) -> int:
 
 
 def most(rates: list[int], rng: random.Random) -> int:
-    """The index of the highest rate, chance deciding among equals."""
+    """The index of the highest rate, a random one among equals."""
     return least([-rate for rate in rates], rng)

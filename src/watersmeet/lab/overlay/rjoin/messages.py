@@ -1,4 +1,4 @@
-"""What RJoin's nodes say to each other."""
+"""The messages of RJoin's nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from watersmeet.lab.overlay.rjoin.query import JoinQuery, Published, Rewriting, 
 
 
 class Rate(NamedTuple):
-    """RIC information: tuples seen under a key of late, when that was learned, and who is responsible."""
+    """RIC information: recent tuples under a key, when that was learned, and the responsible node."""
 
     tuples: int
     learned_us: int
@@ -69,7 +69,7 @@ class Index(Eval):
 
 @dataclass(slots=True)
 class AskRates:
-    """A request for RIC information that goes from candidate to candidate and then back to who asked."""
+    """A request for RIC information: from candidate to candidate, then back to the node that asked."""
 
     kind: ClassVar[str] = "ric"
     key: str
@@ -83,7 +83,7 @@ class AskRates:
 
 
 @dataclass(slots=True)
-class TellRates:
+class ReportRates:
     """All that an `AskRates` collected, in one hop."""
 
     kind: ClassVar[str] = "ric"
@@ -91,10 +91,10 @@ class TellRates:
     ticket: int
 
     def __str__(self) -> str:
-        return "tells " + ", ".join(f"{key}: {rate.tuples}" for key, rate in self.rates.items())
+        return "reports " + ", ".join(f"{key}: {rate.tuples}" for key, rate in self.rates.items())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Verify:
     """A combination to be checked against the tuple windows still to be checked."""
 

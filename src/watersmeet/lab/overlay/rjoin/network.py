@@ -15,19 +15,20 @@ from dataclasses import replace
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.overlay.chord.stable import Ring, arc_start
-from watersmeet.lab.overlay.network import Counters, Delivery, Overlay
+from watersmeet.lab.overlay.chord.ring import Ring, arc_start
+from watersmeet.lab.overlay.counters import Counters
+from watersmeet.lab.overlay.network import Delivery, Overlay
 from watersmeet.lab.overlay.rjoin.answers import Answers
 from watersmeet.lab.overlay.rjoin.messages import Publish, Submit
+from watersmeet.lab.overlay.rjoin.protocol import RJoin
 from watersmeet.lab.overlay.rjoin.query import JoinQuery, Published
-from watersmeet.lab.overlay.rjoin.rjoin import RJoin
 from watersmeet.lab.overlay.rjoin.settings import Settings, query_transit_us, tuple_transit_us
-from watersmeet.lab.simulation.simulator import NO_DELAY, Delay
+from watersmeet.lab.simulation import NO_DELAY, Delay
 from watersmeet.query import BEGINNING, NEVER, Query, Stream
 
 
 class RJoinNetwork:
-    """A ring whose nodes run RJoin. Queries and tuples enter at random nodes unless told where."""
+    """A ring whose nodes run RJoin. Queries and tuples enter at random nodes unless a node is given."""
 
     def __init__(
         self,
@@ -78,7 +79,9 @@ class RJoinNetwork:
         since_us, until_us = (BEGINNING, at_us) if one_time else (at_us, NEVER)
         owner = self._some_node() if node is None else node
         self._queries += 1
-        prepared = JoinQuery(self._queries, query, owner, self.rjoin.keys, since_us, until_us)
+        prepared = JoinQuery(
+            self._queries, query, owner=owner, keys=self.rjoin.keys, since_us=since_us, until_us=until_us
+        )
         self._enter(at_us, owner, Submit(prepared))
         return self._queries
 

@@ -1,4 +1,4 @@
-"""What one RJoin node keeps, and how it passes it on when the ring changes."""
+"""The state of one RJoin node, and its hand-over when the ring changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from watersmeet.lab.overlay.rjoin.indexing import ArrivalRates, Candidate, CandidateTable
 from watersmeet.lab.overlay.rjoin.query import Published, Rewriting
-from watersmeet.query import Stream, Window
-from watersmeet.query.values import order_key
+from watersmeet.lab.simulation import row_order_key
+from watersmeet.query import Window
 
 Placement = tuple[Rewriting, list[Candidate]]  # a query and where it may wait
 
@@ -39,14 +39,14 @@ class Census:
         self._entries = sorted([*self._entries, *other._entries])
 
     def add(self, tuple_: Published) -> None:
-        insort(self._entries, _place_key(tuple_))
+        insort(self._entries, _order_key(tuple_))
 
     def is_inside(self, tuple_: Published, window: Window, since_us: int, t: int) -> bool:
         """Whether a tuple is in its window at time t, counting the tuples published from `since_us` on."""
         first = bisect_left(self._entries, (since_us,))
-        place = bisect_left(self._entries, _place_key(tuple_)) - first
+        position = bisect_left(self._entries, _order_key(tuple_)) - first
         until_t = bisect_left(self._entries, (t + 1,)) - first
-        return window.successor(place) >= until_t
+        return window.successor(position) >= until_t
 
 
 class NodeState:
@@ -78,7 +78,7 @@ class NodeState:
         return load
 
     def hand_over(self, to: NodeState, moves: Callable[[str], bool]) -> None:
-        """Moves what is kept under keys for which `moves` holds."""
+        """Moves everything under keys for which `moves` holds."""
         _move(self.waiting, to.waiting, moves)
         _move(self.tuples, to.tuples, moves)
         _move(self.altt, to.altt, moves)
@@ -88,7 +88,7 @@ class NodeState:
     def drop_expired(self, key: str, now_us: int, transit_us: int) -> int:
         """Forgets queries that no tuple still to come can trigger; says how many."""
         waiting = self.waiting[key]
-        kept = [query for query in waiting if not is_over(query, now_us, transit_us)]
+        kept = [query for query in waiting if not is_expired(query, now_us, transit_us)]
         if not kept:
             del self.waiting[key]
         else:
@@ -116,7 +116,7 @@ def _move(mine: dict[str, Any], theirs: dict[str, Any], moves: Callable[[str], b
             theirs[key] = kept
 
 
-def is_over(query: Rewriting, now_us: int, transit_us: int) -> bool:
+def is_expired(query: Rewriting, now_us: int, transit_us: int) -> bool:
     """Whether every tuple that can still arrive was published too late for a query.
 
     A tuple arrives at most `transit_us` after its publication, so it was published at `now - transit` at the
@@ -128,11 +128,5 @@ def is_over(query: Rewriting, now_us: int, transit_us: int) -> bool:
     return query.end <= earliest or query.query.until_us < earliest
 
 
-def _place_key(tuple_: Published) -> tuple[Any, ...]:
-    stream: Stream = tuple_.stream
-    values = [
-        order_key(value)
-        for column, value in zip(stream.columns, tuple_.values, strict=True)
-        if column.name != stream.event_time and not column.type.lower().startswith(("array", "struct", "map"))
-    ]
-    return (tuple_.ts, *values, tuple_.number)
+def _order_key(tuple_: Published) -> tuple[Any, ...]:
+    return (*row_order_key(tuple_.stream, tuple_.ts, tuple_.named()), tuple_.number)

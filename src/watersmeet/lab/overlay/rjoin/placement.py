@@ -1,4 +1,4 @@
-"""Sending queries to where they wait: choosing keys, asking for rates, packing (RJoin sections 6 and 7).
+"""Placing queries at nodes: choosing keys, asking for rates, packing (RJoin sections 6 and 7).
 
 Under `ric` a node asks the candidates whose rate it does not know. The request goes from candidate to
 candidate, clockwise, taking each one's rate and address along, and then back in one hop; so k candidates cost
@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from watersmeet.lab.overlay.chord.stable import identifier
-from watersmeet.lab.overlay.network import Action, Direct, DirectGroup, MultiSend, Send
+from watersmeet.lab.overlay.actions import Action, Direct, DirectGroup, MultiSend, Send
+from watersmeet.lab.overlay.chord.ring import identifier
 from watersmeet.lab.overlay.rjoin.indexing import ArrivalRates, Candidate, least, most
-from watersmeet.lab.overlay.rjoin.messages import AskRates, Eval, Index, Rate, Rates, TellRates
+from watersmeet.lab.overlay.rjoin.messages import AskRates, Eval, Index, Rate, Rates, ReportRates
 from watersmeet.lab.overlay.rjoin.node import NodeState, Pending, Placement
 from watersmeet.lab.overlay.rjoin.query import Rewriting
 from watersmeet.lab.overlay.rjoin.settings import Settings
@@ -101,7 +101,7 @@ class Placer:
         placements: list[Placement],
         now_us: int,
         rng: random.Random,
-        just_told: bool = False,
+        just_reported: bool = False,
     ) -> list[Action]:
         chosen: list[tuple[Rewriting, Candidate]] = []
         carried: dict[str, Rates] = {}
@@ -117,7 +117,7 @@ class Placer:
                 rate = table.get(candidate.key)
                 if rate is None:
                     unknown[candidate.key] = None
-                elif not just_told and table.is_stale(rate, now_us):
+                elif not just_reported and table.is_stale(rate, now_us):
                     stale[candidate.key] = rate.address
                 else:
                     rates.append(rate)
@@ -174,18 +174,18 @@ class Placer:
         return actions
 
     def on_ask(self, node: int, state: NodeState, message: AskRates, now_us: int) -> Iterable[Action]:
-        """A candidate adds its rate and passes the request on, or back to who asked."""
+        """A candidate adds its rate and passes the request on, or back to the node that asked."""
         rates, left = message.rates, message.keys_after
         rates[message.key] = Rate(state.arrivals.of(message.key, now_us), now_us, node)
         if left:
             key = left.pop()
             return (Send(AskRates(key, left, message.asker, message.ticket, rates), key),)
-        return (Direct(TellRates(rates, message.ticket), message.asker),)
+        return (Direct(ReportRates(rates, message.ticket), message.asker),)
 
-    def on_tell(
-        self, node: int, state: NodeState, message: TellRates, now_us: int, rng: random.Random
+    def on_report(
+        self, node: int, state: NodeState, message: ReportRates, now_us: int, rng: random.Random
     ) -> Iterable[Action]:
-        """With the last reply the waiting queries go where they are wanted."""
+        """With the last reply the pending queries are placed."""
         state.candidates.learn(message.rates)
         pending = state.pending.get(message.ticket)
         if pending is None:
@@ -194,7 +194,7 @@ class Placer:
         if pending.replies_due:
             return ()
         del state.pending[message.ticket]
-        return self._place_by_rate(node, state, pending.placements, now_us, rng, just_told=True)
+        return self._place_by_rate(node, state, pending.placements, now_us, rng, just_reported=True)
 
     def _identifier(self, key: str) -> int:
         found = self._identifiers.get(key)

@@ -3,12 +3,12 @@
 A query waits for one tuple of each input. A tuple that fits replaces its input's attributes by values, and
 the WHERE clause is simplified: an attribute class that the tuple gives a value turns every other member into
 a selection `relation.attribute = value`, written or logically implied (section 6, case c); a class without
-members left disappears. With nothing left to wait for, the query is an answer.
+members left disappears. With no input left to wait for, the query is an answer.
 
     select R.B, S.B from R, S, P where R.A = S.A and S.B = P.B          a tuple (3, 5) of R gives
     select 5, S.B from S, P where 3 = S.A and S.B = P.B
 
-Where we differ: the paper's windows carry one number, `start`; we carry the combination's common life
+Where we differ: the paper's windows carry one number, `start`; we carry the combination's lifetime
 [t, end) as query/window.py defines it, so that answers are exactly the oracle's for any mixture of windows.
 """
 
@@ -72,7 +72,7 @@ class Published:
 
 
 class Step:
-    """One rewriting, prepared: from a set of inputs still awaited, what a tuple of one of them does."""
+    """One rewriting, prepared: the effect of a tuple of one input on a query that awaits some inputs."""
 
     __slots__ = ("awaited", "binds", "checks", "columns", "gone", "input", "pairs", "triples")
 
@@ -93,7 +93,7 @@ class JoinQuery:
     """A query prepared for rewriting; `since_us` and `until_us` bound the tuples it may use."""
 
     def __init__(
-        self, number: int, query: Query, owner: int, keys: KeyBook, since_us: int, until_us: int = NEVER
+        self, number: int, query: Query, *, owner: int, keys: KeyBook, since_us: int, until_us: int = NEVER
     ) -> None:
         check_supported(query)
         self.number = number
@@ -108,9 +108,9 @@ class JoinQuery:
         self.distinct = query.distinct
         self.filters = tuple(item.filters for item in query.inputs)
         self.counted = tuple(n for n, window in enumerate(self.windows) if window.counts_rows)
-        place = {item.alias: n for n, item in enumerate(query.inputs)}
+        number_of = {item.alias: n for n, item in enumerate(query.inputs)}
         self._where = [
-            [(place[a.alias], _column(query, a.alias, a.expr)) for a in cls.attributes]
+            [(number_of[a.alias], _column(query, a.alias, a.expr)) for a in cls.attributes]
             for cls in query.graph.classes
         ]
         self._tables = [
@@ -129,7 +129,7 @@ class JoinQuery:
         self.everything = (1 << len(query.inputs)) - 1
 
     def step(self, awaited: int, input_: int) -> Step:
-        """What happens to this query, waiting for some inputs, when a tuple of one of them comes."""
+        """The rewriting of this query, waiting for some inputs, by a tuple of one of them."""
         code = awaited << 5 | input_
         step = self._steps.get(code)
         if step is None:
@@ -180,13 +180,14 @@ class JoinQuery:
 
 
 class Rewriting:
-    """A query on its way: the tuples it has met, the inputs it awaits, and for which one it is indexed."""
+    """A query being rewritten: the tuples it has met, the inputs it awaits, the one it is indexed for."""
 
     __slots__ = ("awaited", "end", "parent", "query", "seen", "step", "t", "tuple_", "values")
 
     def __init__(
         self,
         query: JoinQuery,
+        *,
         parent: Rewriting | None,
         tuple_: Published | None,
         awaited: int,
@@ -206,7 +207,15 @@ class Rewriting:
 
     def copy(self) -> Rewriting:
         """The same query for another node to keep."""
-        twin = Rewriting(self.query, self.parent, self.tuple_, self.awaited, self.values, self.t, self.end)
+        twin = Rewriting(
+            self.query,
+            parent=self.parent,
+            tuple_=self.tuple_,
+            awaited=self.awaited,
+            values=self.values,
+            t=self.t,
+            end=self.end,
+        )
         twin.step = self.step
         return twin
 
@@ -236,7 +245,9 @@ class Rewriting:
 def start(query: JoinQuery) -> Rewriting:
     """An input query: nothing met yet."""
     unknown: tuple[Hashable, ...] = (None,) * len(query.members)
-    return Rewriting(query, None, None, query.everything, unknown, BEGINNING, NEVER)
+    return Rewriting(
+        query, parent=None, tuple_=None, awaited=query.everything, values=unknown, t=BEGINNING, end=NEVER
+    )
 
 
 def rewrite(query: Rewriting, tuple_: Published) -> Rewriting | None:
@@ -265,15 +276,15 @@ def rewrite(query: Rewriting, tuple_: Published) -> Rewriting | None:
         for cls in step.gone:
             known[cls] = None
         values = tuple(known)
-    return Rewriting(model, query, tuple_, step.awaited, values, t, end)
+    return Rewriting(model, parent=query, tuple_=tuple_, awaited=step.awaited, values=values, t=t, end=end)
 
 
 def is_new(query: Rewriting, rewritten: Rewriting) -> bool:
     """DISTINCT (section 4): whether a rewriting can still bring answer values that an earlier one cannot.
 
     The paper lets a projection trigger a query once. Under windows a later tuple outlives an earlier one, so
-    a projection is refused only if the earlier combination's life covers the new one's, and begins with it
-    where the answer tells the time.
+    a projection is refused only if the earlier combination's lifetime covers the new one's, and begins with
+    it where the query reads the answer's time.
     """
     step, tuple_, t = query.step, rewritten.tuple_, rewritten.t
     assert step is not None
@@ -281,11 +292,11 @@ def is_new(query: Rewriting, rewritten: Rewriting) -> bool:
     projection = tuple([tuple_.keys[column] for column in step.columns])
     if query.seen is None:
         query.seen = {}
-    lives = query.seen.setdefault(projection, [])
+    lifetimes = query.seen.setdefault(projection, [])
     earliest = t if query.query.reads_time else BEGINNING
-    if any(earliest <= begin <= t and rewritten.end <= end for begin, end in lives):
+    if any(earliest <= begin <= t and rewritten.end <= end for begin, end in lifetimes):
         return False
-    lives.append((t, rewritten.end))
+    lifetimes.append((t, rewritten.end))
     return True
 
 
@@ -296,7 +307,7 @@ def check_supported(query: Query) -> None:
     if query.aggregate:
         raise ConfigurationError("RJoin evaluates joins without aggregates")
     if query.distinct and any(item.window.counts_rows for item in query.inputs):
-        raise ConfigurationError("RJoin cannot tell when an answer ends under a ROWS window: drop DISTINCT")
+        raise ConfigurationError("RJoin does not know when an answer ends under a ROWS window: drop DISTINCT")
     if not query.graph.is_connected:
         raise ConfigurationError("RJoin needs a connected join graph")
     for cls in query.graph.classes:

@@ -10,7 +10,7 @@ from watersmeet.lab.overlay.rjoin.indexing import STRATEGIES, Strategy
 from watersmeet.query import NEVER
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How RJoin is to run."""
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.lab.simulation import SECOND_US
 from watersmeet.lab.wan.advice.sample import SiteSample
-from watersmeet.lab.wan.network import SECOND_US, Link
-from watersmeet.lab.wan.pmjoin.pmjoin import PmjoinNetwork
+from watersmeet.lab.wan.network import Link
+from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork
 from watersmeet.lab.wan.semijoin.run import Settings, execute
 from watersmeet.plan.sites.advice import SiteAdvice, SiteOption, bytes_model
 from watersmeet.plan.sites.plan_tree import number
@@ -79,7 +80,7 @@ def _apart(predicted: float, simulated: float) -> str:
 
 @dataclass(frozen=True)
 class SiteSimulation:
-    """What the lab says of an advice."""
+    """The result of simulating an advice."""
 
     origin: str
     seconds: float
@@ -112,11 +113,11 @@ def window_fill_s(query: Query, statistics: Statistics) -> float:
     times = []
     for item in query.inputs:
         rate = statistics.stream(item.stream.name).rate_per_s
-        duration = item.window.duration_us
+        duration, row_count = item.window.duration_us, item.window.row_count
         if duration is not None:
             times.append(duration / SECOND_US)
         else:
-            times.append(item.window.size / rate if item.window.is_bounded else statistics.unbounded_window_s)
+            times.append(statistics.unbounded_window_s if row_count is None else row_count / rate)
     return max(times)
 
 

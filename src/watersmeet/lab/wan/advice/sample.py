@@ -2,8 +2,8 @@
 
 A sample has for each input of the query, in order of time, every tuple's event time and its value in each
 class of the join graph; a tuple without values is one that a filter or a NULL keeps out of all answers, and
-which still takes a place under a ROWS window. Both labs' executors are fed from it, so they see the same
-tuples.
+which still counts under a ROWS window. The executors of PMJoin and of semijoins are both fed from it, so they
+see the same tuples.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from watersmeet.lab.wan.advice.draws import draw_arrivals
-from watersmeet.lab.wan.network import SECOND_US
-from watersmeet.lab.wan.semijoin.oneway.items import Feed, feed_of
-from watersmeet.lab.wan.site_tuples import Arrival, arrivals_from
+from watersmeet.lab.simulation import SECOND_US
+from watersmeet.lab.wan.arrivals import Arrival, arrivals_from
+from watersmeet.lab.wan.draws import draw_arrivals
+from watersmeet.lab.wan.feed import Feed, feed_of
 from watersmeet.plan.statistics.rate_model import rate_model
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
@@ -32,7 +32,7 @@ SampledTuple = tuple[int, Values | None]
 
 @dataclass(frozen=True)
 class SiteSample:
-    """The tuples of every input, in FROM order, and where they are from, in words."""
+    """The tuples of every input, in FROM order, and a text that says where they are from."""
 
     inputs: tuple[Sequence[SampledTuple], ...]
     origin: str
@@ -40,7 +40,7 @@ class SiteSample:
     end_us: int  # up to when every input is known
 
     def arrivals(self, query: Query) -> list[Arrival]:
-        """For PMJoin: tuples with their lives, in the order in which their sites know them."""
+        """For PMJoin: tuples with their lifetimes, in the order in which their sites know them."""
         return arrivals_from(query, self.feeds(query))
 
     def feeds(self, query: Query) -> dict[str, Feed]:
@@ -69,14 +69,14 @@ def draw_sample(
     for arrival in draw_arrivals(query, model, seconds, rng):
         keys = arrival.tuple_.keys
         inputs[arrival.input].append((arrival.tuple_.t, tuple(keys.get(cls) for cls in width)))
-    for place, (item, source) in enumerate(zip(query.inputs, model.sources, strict=True)):
+    for number, (item, source) in enumerate(zip(query.inputs, model.sources, strict=True)):
         kept = statistics.filter_selectivity(item)
         if item.window.counts_rows and kept < 1:
             refused = round((statistics.stream(item.stream.name).rate_per_s - source.rate_per_s) * seconds)
-            inputs[place] += [
+            inputs[number] += [
                 (int(ts), None) for ts in rng.integers(round(seconds * SECOND_US), size=refused)
             ]
-        inputs[place].sort(key=lambda one: one[0])
+        inputs[number].sort(key=lambda one: one[0])
     origin = f"tuples drawn from the statistics ({reason})"
     return SiteSample(tuple(inputs), origin, 0, round(seconds * SECOND_US))
 

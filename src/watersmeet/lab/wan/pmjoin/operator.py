@@ -5,10 +5,10 @@ index in memory. What arrives on one input probes the indexes of the others, one
 enters its own; so every combination is found once, when the last of its parts arrives, in whatever order
 they come.
 
-Where we differ: a stored tuple is kept by its life [t, end) instead of a window's size, which makes all
-window kinds alike. It is forgotten when nothing that may still arrive can meet it: `lag_us` is how long
-after its event time anything may arrive here, so at `now` all that ended by `now - lag_us` can go. What
-arrives even later broke the bound: it is refused and counted, so nothing wrong is put out.
+Where we differ: a stored tuple is kept by its lifetime [t, end) instead of a window's size, which makes all
+window kinds alike. It is forgotten when no tuple that may still arrive can meet it: `lag_us` bounds how long
+after its event time a tuple may arrive here, so at `now` all that ended by `now - lag_us` can go. A tuple
+that arrives even later broke the bound: it is refused and counted, so no wrong answer comes out.
 
 The operator does no I/O: it gets an input's number, a tuple and the time, and returns what it found.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Sequence
 
-from watersmeet.lab.wan.site_tuples import Joined
+from watersmeet.lab.wan.arrivals import Joined
 
 Order = list[tuple[int, tuple[int, ...]]]  # the inputs to probe, and the classes to look them up by
 Index = dict[tuple[Hashable, ...], deque[Joined]]
@@ -43,7 +43,7 @@ class MJoinOperator:
         self._until_sweep = SWEEP_EVERY
 
     def receive(self, source: int, arrived: Joined, now_us: int) -> list[Joined]:
-        """What a tuple on one input completes."""
+        """The combinations that a tuple on one input completes."""
         horizon = None if self.lag_us is None else now_us - self.lag_us
         if horizon is not None and arrived.t < horizon:
             self.late += 1
@@ -67,13 +67,13 @@ class MJoinOperator:
         index, classes = self._indexes[step], step[1]
         longer = []
         for part in partial:
-            bucket = index.get(tuple([part.keys[cls] for cls in classes]))
-            if bucket is None:
+            chain = index.get(tuple([part.keys[cls] for cls in classes]))
+            if chain is None:
                 continue
-            if horizon is not None:  # a rare value's few arrivals must not walk all that has ended since
-                while bucket and bucket[0].end <= horizon:
-                    bucket.popleft()
-            for other in bucket:
+            if horizon is not None:  # a rare value's few arrivals must not walk all that have ended since
+                while chain and chain[0].end <= horizon:
+                    chain.popleft()
+            for other in chain:
                 t = part.t if part.t > other.t else other.t
                 end = part.end if part.end < other.end else other.end
                 if t < end:
@@ -83,13 +83,13 @@ class MJoinOperator:
     @property
     def stored(self) -> int:
         """How many tuples are kept, each counted once for each index it is in."""
-        return sum(len(bucket) for index in self._indexes.values() for bucket in index.values())
+        return sum(len(chain) for index in self._indexes.values() for chain in index.values())
 
     def _sweep(self, horizon: int) -> None:
-        """Forgets what has ended; does so anew when as many have come as are kept, so it stays cheap."""
+        """Forgets ended tuples; the next sweep waits for as many arrivals as are kept, so it stays cheap."""
         for step, index in self._indexes.items():
-            kept = {key: deque(one for one in bucket if one.end > horizon) for key, bucket in index.items()}
-            self._indexes[step] = {key: bucket for key, bucket in kept.items() if bucket}
+            kept = {key: deque(one for one in chain if one.end > horizon) for key, chain in index.items()}
+            self._indexes[step] = {key: chain for key, chain in kept.items() if chain}
         self._until_sweep = max(SWEEP_EVERY, self.stored)
 
 

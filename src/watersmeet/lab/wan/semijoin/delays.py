@@ -47,7 +47,7 @@ def step_delay(step: SemijoinStep, delay_us: int, source_us: int = 0, target_us:
 def plan_delays(
     plan: SemijoinPlan, delay_us: int, notice_us: Mapping[int, int] | None = None
 ) -> list[StepDelay]:
-    """The delays of every step; `notice_us` is how long word of ended tuples may take to a tree's level."""
+    """The delays of every step; `notice_us` is how long notice of ended tuples may take to a tree's level."""
     if plan.ordering == "linear":
         return list(_linear(plan, delay_us))
     found: list[StepDelay] = []

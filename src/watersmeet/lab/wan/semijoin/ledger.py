@@ -1,4 +1,4 @@
-"""What a run of a semijoin plan spent, step by step and term by term, beside what the cost formulas say.
+"""The cost of a run of a semijoin plan, step by step and term by term, beside the cost formulas.
 
 The paper measures the time of all transmissions and of all processing, added up over the sites, for each
 second of stream (Tran and Lee 2010, section 5.2). A shipment of x bytes takes S(x) = latency + x / bandwidth;
@@ -19,7 +19,7 @@ from watersmeet.plan.statistics.statistics import Link
 
 @dataclass
 class Spent:
-    """What one term of one step took."""
+    """The cost of one term of one step."""
 
     seconds: float = 0.0
     bytes: float = 0.0
@@ -52,7 +52,7 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """Execution time, all told."""
+        """Execution time, all steps together."""
         return math.fsum(entry.seconds for entry in self.spent.values())
 
     @property
@@ -72,9 +72,6 @@ class Ledger:
     def seconds_per_s(self) -> float:
         """Execution time for each second of stream: the paper's measure."""
         return self.seconds / self.measured_s
-
-    def step_seconds(self, step: int) -> float:
-        return math.fsum(entry.seconds for (number, _), entry in self.spent.items() if number == step)
 
     def against(self, plan: SemijoinPlan) -> dict[str, tuple[float, float]]:
         """For each term, over all steps: modelled and simulated seconds per second of stream.

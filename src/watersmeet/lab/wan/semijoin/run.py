@@ -1,13 +1,13 @@
 """A semijoin plan executed on a simulated WAN: streams in, answers and what they cost out.
 
-After Tran and Lee (2010), sections 3 and 4. Every step of a plan from `plan.semijoin` is a one-way join
+After Tran and Lee (2010), sections 3 and 4. Every step of a plan (plan/sites/semijoin) is a one-way join
 protocol of its own between two sites. Under linear ordering the output of a step is the source of the next;
 under tree ordering the results of a level are a stream for the level above. Tuples come to their sites at
 their event times; every tau a site closes its batch.
 
 Guarantees: with delays within the bound, or with heartbeats, the answers are those of the query (oracle),
 each once, whatever the plan. `late` counts the messages that took longer than the bound, which only
-heartbeats can tell.
+heartbeats reveal.
 
 Steps share nothing: two steps that probe the same window at the same site keep it twice, as the cost formula
 of a plan counts it (equation 1). Processing takes no virtual time; it is charged to the ledger.
@@ -24,21 +24,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.simulation.simulator import Simulator
-from watersmeet.lab.wan.network import SECOND_US, Link, Wan
+from watersmeet.lab.simulation import SECOND_US, Simulator
+from watersmeet.lab.wan.feed import Feed, Member, row_of
+from watersmeet.lab.wan.network import Link, Wan
 from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.ledger import Ledger
-from watersmeet.lab.wan.semijoin.oneway.halves import (
-    Actions,
-    Listener,
-    Output,
-    Ship,
-    Source,
-    Target,
-    Wasted,
-    Work,
-)
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Feed, Item, Member, row_of
+from watersmeet.lab.wan.semijoin.oneway.halves import Receiver, Source, Target
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, ends_by_interval, items_by_interval
+from watersmeet.lab.wan.semijoin.oneway.messages import Actions, Output, Ship, Wasted, Work
 from watersmeet.lab.wan.semijoin.steps import Pace, Running, member_windows, running_steps, tree_levels
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
@@ -48,7 +41,7 @@ from watersmeet.query import Query
 MEASURING_RUNS = 12  # to find a bound that the delays of its own run keep
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a plan is run; without a bound on delays one is measured, unless heartbeats make it needless."""
 
@@ -61,9 +54,9 @@ class Settings:
     seed: int = 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SemijoinRun:
-    """What came of a plan; an answer has a member for each input, in FROM order."""
+    """The results of a plan; an answer has a member for each input, in FROM order."""
 
     plan: SemijoinPlan
     wan: Wan
@@ -99,7 +92,7 @@ def execute(
     if missing:
         raise ConfigurationError(f"no tuples are given for the inputs {', '.join(missing)}")
     if settings.delay_us is not None or settings.heartbeats:
-        return _Execution(plan, model, feeds, settings).run()
+        return Execution(plan, model, feeds, settings).run()
     return _with_measured_delay(plan, model, feeds, settings)
 
 
@@ -107,9 +100,9 @@ def _with_measured_delay(
     plan: SemijoinPlan, model: SemijoinModel, feeds: Mapping[str, Feed], settings: Settings
 ) -> SemijoinRun:
     """A run whose bound its own delays keep, found by raising it to what was measured."""
-    bound = _Execution(plan, model, feeds, replace(settings, heartbeats=True)).run().wan.delay_bound_us()
+    bound = Execution(plan, model, feeds, replace(settings, heartbeats=True)).run().wan.delay_bound_us()
     for _ in range(MEASURING_RUNS):
-        run = _Execution(plan, model, feeds, replace(settings, delay_us=bound)).run()
+        run = Execution(plan, model, feeds, replace(settings, delay_us=bound)).run()
         if run.wan.delay_bound_us() <= bound:
             return run
         bound = max(2 * bound, run.wan.delay_bound_us())
@@ -118,8 +111,8 @@ def _with_measured_delay(
     )
 
 
-class _Execution:
-    """The sites at work."""
+class Execution:
+    """A run of a plan: its sites, the messages between them, and what they cost."""
 
     def __init__(
         self, plan: SemijoinPlan, model: SemijoinModel, feeds: Mapping[str, Feed], settings: Settings
@@ -131,8 +124,8 @@ class _Execution:
         first, last = (min(times) // self.tau_us, max(times) // self.tau_us) if times else (0, -1)
         self.intervals = range(first, last + 1)
         self.levels = tree_levels(plan, self.windows, first)
-        self.batches = {alias: feed.by_interval(self.tau_us) for alias, feed in feeds.items()}
-        self.ending = {alias: feed.ending(self.tau_us) for alias, feed in feeds.items()}
+        self.batches = {alias: items_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
+        self.ending = {alias: ends_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.delays = plan_delays(plan, settings.delay_us or 0, self._notice_delays())
         pace = Pace(self.tau_us, first, settings.heartbeats, settings.count_only)
         self.steps = running_steps(plan, model, self.windows, self.delays, pace)
@@ -140,7 +133,7 @@ class _Execution:
         simulator = Simulator(first * self.tau_us)
         wan = Wan(simulator, sites, self._links(sites), random.Random(f"{settings.seed} wan"))
         ledger = Ledger(model.interval_s, settings.measured)
-        self.result = SemijoinRun(plan, wan, ledger, settings.delay_us)
+        self.result = SemijoinRun(plan=plan, wan=wan, ledger=ledger, delay_us=settings.delay_us)
 
     def run(self) -> SemijoinRun:
         for interval in self.intervals:
@@ -161,7 +154,7 @@ class _Execution:
         return links
 
     def _notice_delays(self) -> dict[int, int]:
-        """How long word of ended members may take to each level."""
+        """How long notice of ended members may take to each level."""
         remote = {
             number: any(
                 self.model.stream(level.order[member]).site != level.site for member in level.open_members
@@ -219,7 +212,7 @@ class _Execution:
                     self.result.ledger.work(step.number, interval, term, seconds)
                 case Ship(message, size, term):
                     other = step.target if half is step.source else step.source
-                    assert isinstance(other, Listener), f"{type(other).__name__} expects no messages"
+                    assert isinstance(other, Receiver), f"{type(other).__name__} expects no messages"
                     ways = (step.plan.source_site, step.plan.target_site)
                     there, back = ways if half is step.source else (ways[1], ways[0])
                     self._send(step.number, message.interval, term, (there, back), size,
@@ -259,7 +252,7 @@ class _Execution:
         else:
             level = self.levels[step.level]
             level.add(output.interval, [step.in_level_order(item) for item in output.items])
-            self._hear(step.level, output.interval, f"step {step.number}")
+            self._note_received(step.level, output.interval, f"step {step.number}")
 
     def _answer(self, step: Running, output: Output) -> None:
         if self.result.ledger.counts(output.interval):
@@ -267,7 +260,7 @@ class _Execution:
         self.result.answers += [step.answer(item) for item in output.items]
 
     def _notify(self, number: int, member: int, interval: int, ended: Sequence[Ended]) -> None:
-        """Word of ended tuples from a member's site to a level's home."""
+        """Notice of ended tuples from a member's site to a level's home."""
         if ended or self.settings.heartbeats:
             level = self.levels[number]
             home = self.model.stream(level.order[member]).site
@@ -276,13 +269,13 @@ class _Execution:
 
     def _learn(self, number: int, member: int, interval: int, ended: Sequence[Ended]) -> None:
         self.levels[number].learn(member, ended)
-        self._hear(number, interval, f"member {member}")
+        self._note_received(number, interval, f"member {member}")
 
-    def _hear(self, number: int, interval: int, what: str) -> None:
-        """With heartbeats a level closes an interval when all has come that makes it and earlier ones up."""
+    def _note_received(self, number: int, interval: int, what: str) -> None:
+        """With heartbeats a level closes an interval when all of it and of earlier ones has arrived."""
         if self.settings.heartbeats:
             level = self.levels[number]
-            level.hear(interval, what)
+            level.note_received(interval, what)
             while level.is_complete:
                 self._close(number)
 

@@ -1,10 +1,11 @@
-"""The steps of a semijoin plan made ready to run: each with its two halves, and where its output goes."""
+"""The steps of a semijoin plan, ready to run: each with its two halves and the step its output feeds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from watersmeet.lab.wan.feed import Feed, Member
 from watersmeet.lab.wan.semijoin.delays import StepDelay
 from watersmeet.lab.wan.semijoin.oneway.at_destination import (
     FilterDestination,
@@ -21,14 +22,14 @@ from watersmeet.lab.wan.semijoin.oneway.at_source import (
     TwoStepSourceTarget,
 )
 from watersmeet.lab.wan.semijoin.oneway.halves import Join, Source, Target
-from watersmeet.lab.wan.semijoin.oneway.items import Feed, Item, Member, key_getter, shared_classes
-from watersmeet.lab.wan.semijoin.oneway.level import Level, in_order
+from watersmeet.lab.wan.semijoin.oneway.items import Item, key_getter, shared_classes
 from watersmeet.lab.wan.semijoin.oneway.simple import (
     SimpleAtDestination,
     SimpleAtSource,
     SimpleAtSourceTarget,
     SimpleToDestination,
 )
+from watersmeet.lab.wan.semijoin.tree_level import Level, in_order
 from watersmeet.plan.sites.semijoin.cost import Method
 from watersmeet.plan.sites.semijoin.filter import HASHES, filter_bits
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
@@ -46,7 +47,7 @@ HALVES: Mapping[Method, tuple[type[Source], type[Target]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Running:
     """A step with its halves; `feeds` is the step, or the tree's level, that takes its output."""
 
@@ -84,7 +85,7 @@ def tree_levels(plan: SemijoinPlan, windows: Mapping[str, Window], first_interva
 
 @dataclass(frozen=True)
 class Pace:
-    """What all steps of a run have in common."""
+    """The settings that all steps of a run share."""
 
     interval_us: int  # tau
     first_interval: int
@@ -114,7 +115,18 @@ def running_steps(
         order = model.graph.aliases if is_last else (*below.source, *below.target)
         feeds = None if is_last else level if tree else number + 1
         starts = tree or len(step.source) == 1
-        steps.append(Running(number, step, source(join), target(join), starts, level, feeds, order))
+        steps.append(
+            Running(
+                number=number,
+                plan=step,
+                source=source(join),
+                target=target(join),
+                starts=starts,
+                level=level,
+                feeds=feeds,
+                order=order,
+            )
+        )
     return steps
 
 

@@ -21,24 +21,24 @@ import pyarrow as pa
 from watersmeet.kernel import REF, InputLayout, with_payload
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.sources.parquet.rows import FileColumn, bytes_and_rows, read_chosen
-
-LATE_BYTES = 256  # of wide columns in a row, on the average of a task's files
-LATE_ROWS = 10_000  # in a task's files: fewer are not worth opening them again
-LATE_BUCKETS = 4
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 _WIDE_TYPES = {"string", "binary"}
 _ROW_BITS = 40  # of a reference; the file's number is above
 _FILES = b"watersmeet.files"
 
 
-def late_columns(uris: Sequence[str], columns: Sequence[FileColumn], buckets: int) -> tuple[FileColumn, ...]:
+def late_columns(
+    uris: Sequence[str], columns: Sequence[FileColumn], buckets: int, tuning: Tuning = DEFAULT
+) -> tuple[FileColumn, ...]:
     """The columns of these files that are sent as references; none where that does not pay."""
     wide = wide_columns(columns)
-    if not wide or buckets > LATE_BUCKETS:
+    if not wide or buckets > tuning.late_buckets:
         return ()
     sizes = [bytes_and_rows(uri, wide) for uri in uris]
     rows = sum(count for _, count in sizes)
-    return wide if rows >= LATE_ROWS and sum(size for size, _ in sizes) >= LATE_BYTES * rows else ()
+    is_wide = sum(size for size, _ in sizes) >= tuning.late_bytes * rows
+    return wide if rows >= tuning.late_rows and is_wide else ()
 
 
 def wide_columns(columns: Sequence[FileColumn]) -> tuple[FileColumn, ...]:
@@ -47,7 +47,7 @@ def wide_columns(columns: Sequence[FileColumn]) -> tuple[FileColumn, ...]:
 
 
 def refer(parts: Iterator[pa.RecordBatch], file: int, uris: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of one of a task's files with their references, which name the file by its place in `uris`."""
+    """The rows of a task's file with their references, which name the file by its number in `uris`."""
     rows = file << _ROW_BITS
     metadata = {_FILES: json.dumps(list(uris)).encode()}
     for part in parts:
@@ -57,9 +57,10 @@ def refer(parts: Iterator[pa.RecordBatch], file: int, uris: Sequence[str]) -> It
 
 
 class LateColumns:
-    """Fetches what the chunks of one micro-batch refer to, by alias and column."""
+    """Fetches what the chunks of one micro-batch refer to, by alias and column: a `LatePayload`."""
 
-    def __init__(self, columns: Mapping[str, Sequence[FileColumn]]) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[FileColumn]], tuning: Tuning = DEFAULT) -> None:
+        self._tuning = tuning
         self._columns = {alias: {column.name: column for column in known} for alias, known in columns.items()}
         self._files: list[str] = []
 
@@ -89,14 +90,15 @@ class LateColumns:
         chunk = chunk.set_column(chunk.schema.get_field_index(REF), REF, refs)
         return chunk.replace_schema_metadata(None)
 
-    def __call__(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def fetch(self, alias: str, names: Sequence[str], refs: npt.NDArray[np.int64]) -> list[pa.Array]:
         columns = [self._columns[alias][name] for name in names]
         order = np.argsort(refs, kind="stable")
         ordered = refs[order]
         parts: list[list[pa.Array]] = [[pa.nulls(0, arrow_type(column.type))] for column in columns]
         for file in np.unique(ordered >> _ROW_BITS):
             rows = ordered[ordered >> _ROW_BITS == file] - (file << _ROW_BITS)
-            for part, values in zip(parts, read_chosen(self._files[file], columns, rows), strict=True):
+            chosen = read_chosen(self._files[file], columns, rows, self._tuning)
+            for part, values in zip(parts, chosen, strict=True):
                 part.append(values)
         back = pa.array(np.argsort(order, kind="stable"))
         return [pa.concat_arrays(part).take(back) for part in parts]

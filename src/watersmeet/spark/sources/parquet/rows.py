@@ -1,7 +1,7 @@
 """The rows of a parquet file as Spark would read them, by Arrow.
 
 Columns are found whatever their case, a column that a file lacks is taken from its path or is NULL, and what
-does not fit its declared type is refused: the rules of `parquet_schema.fits` decide what a file may hold.
+does not fit its declared type is refused: the rules of `schema.fits` decide what a file may hold.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ import pyarrow.parquet as pq
 
 from watersmeet.errors import DataError
 from watersmeet.query.arrow_types import arrow_type
-from watersmeet.spark.exchange.gather import NOW
+from watersmeet.spark.exchange.collect import NOW
 from watersmeet.spark.session.failures import RESUME
 from watersmeet.spark.sources.parquet.schema import fits
+from watersmeet.spark.storage.paths import local_path
+from watersmeet.spark.tuning import DEFAULT, Tuning
 
 DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files
-READ_ROWS = 1 << 18  # at once, or fewer where they are wide
-READ_BYTES = 32 << 20
-CHOSEN_ROWS = 1 << 14  # decoded at a time when only some are wanted
 
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -44,12 +43,14 @@ class FileColumn:
     is_key: bool = False
 
 
-def read_rows(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> Iterator[pa.RecordBatch]:
+def read_rows(
+    uri: str, columns: tuple[FileColumn, ...], now_us: int | None, tuning: Tuning = DEFAULT
+) -> Iterator[pa.RecordBatch]:
     """The rows of a file as a pack takes them."""
     with _opened(uri) as (path, file):
         held = {column.column: _held(path, file.schema_arrow, column) for column in columns}
         wanted = [name for name in held.values() if name is not None]
-        for batch in file.iter_batches(_rows_at_once(file), columns=wanted, use_threads=False):
+        for batch in file.iter_batches(_rows_at_once(file, tuning), columns=wanted, use_threads=False):
             arrays = [_values(path, batch, held[column.column], column) for column in columns]
             names = [column.name for column in columns]
             if now_us is not None:
@@ -58,13 +59,15 @@ def read_rows(uri: str, columns: tuple[FileColumn, ...], now_us: int | None) -> 
             yield pa.RecordBatch.from_arrays(arrays, names)
 
 
-def _rows_at_once(file: pq.ParquetFile) -> int:
+def _rows_at_once(file: pq.ParquetFile, tuning: Tuning) -> int:
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     row_bytes = sum(group.total_byte_size for group in groups) / max(1, file.metadata.num_rows)
-    return int(min(READ_ROWS, max(1024, READ_BYTES / max(1, row_bytes))))
+    return int(min(tuning.read_rows, max(1024, tuning.read_bytes / max(1, row_bytes))))
 
 
-def read_chosen(uri: str, columns: Sequence[FileColumn], rows: npt.NDArray[np.int64]) -> list[pa.Array]:
+def read_chosen(
+    uri: str, columns: Sequence[FileColumn], rows: npt.NDArray[np.int64], tuning: Tuning = DEFAULT
+) -> list[pa.Array]:
     """Columns of a file at these rows, which are in ascending order; parts without any are not decoded."""
     found: list[list[pa.Array]] = [[] for _ in columns]
     with _opened(uri) as (path, file):
@@ -75,7 +78,7 @@ def read_chosen(uri: str, columns: Sequence[FileColumn], rows: npt.NDArray[np.in
             stop = first + file.metadata.row_group(group).num_rows
             chosen = rows[np.searchsorted(rows, first) : np.searchsorted(rows, stop)]
             groups = [group] if len(chosen) else []
-            for batch in file.iter_batches(CHOSEN_ROWS, groups, columns=wanted, use_threads=False):
+            for batch in file.iter_batches(tuning.chosen_rows, groups, columns=wanted, use_threads=False):
                 here = chosen[: np.searchsorted(chosen, first + batch.num_rows)]
                 chosen = chosen[len(here) :]
                 if len(here):
@@ -106,7 +109,7 @@ def bytes_and_rows(uri: str, columns: Sequence[FileColumn]) -> tuple[int, int]:
 @contextmanager
 def _opened(uri: str) -> Iterator[tuple[str, pq.ParquetFile]]:
     """A file open for reading; what is wrong with it is said in words."""
-    path = "/" + uri.removeprefix("file:").lstrip("/")
+    path = str(local_path(uri))
     try:
         with pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us") as file:
             if any(key in _LEGACY for key in (file.schema_arrow.metadata or {})):

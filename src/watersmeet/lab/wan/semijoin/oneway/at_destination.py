@@ -14,26 +14,27 @@ from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror
 from watersmeet.lab.wan.semijoin.oneway.halves import (
+    AskingSource,
+    Join,
+    Receiver,
+    Source,
+    WindowTarget,
+    probe_and_join,
+    ship,
+)
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.messages import (
     HEARTBEAT_BYTES,
     Actions,
     Flips,
-    Join,
-    Listener,
     Output,
     Ship,
-    Source,
     Tuples,
     Values,
     Vectors,
     Wasted,
-    WindowTarget,
     Work,
-    distinct_keys,
-    joined,
-    probe_work,
-    ship,
 )
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
 from watersmeet.lab.wan.semijoin.oneway.vectors import ValueArray, ValueMirror
 from watersmeet.lab.wan.semijoin.oneway.window import Held
 from watersmeet.plan.sites.semijoin.filter import flip_bytes
@@ -45,7 +46,7 @@ def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item]) -> Actions
     return ship(join, Tuples(interval, reduced), size, "ship B'1", if_any=reduced)
 
 
-class OneStepToDestination(Source, Listener):
+class OneStepToDestination(Source, Receiver):
     """SM-D1 at N1: keeps V2@N1."""
 
     gated = True
@@ -69,7 +70,7 @@ class OneStepToDestination(Source, Listener):
             self.values.apply(message.update)
             fresh = len(message.update.values)
             actions.append(Work(message.interval, "update V2, V2@N1", fresh * self.join.costs.insert_s))
-        return actions + self.heard(message.interval)
+        return actions + self.received(message.interval)
 
 
 class OneStepDestination(WindowTarget):
@@ -99,27 +100,11 @@ class OneStepDestination(WindowTarget):
 
     def answer(self, message: Tuples) -> Actions:
         self.done(message.interval)
-        return [
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
-        ]
+        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)
 
 
-class TwoStepToDestination(Source, Listener):
+class TwoStepToDestination(AskingSource):
     """SM-D2 at N1: keeps a batch until it knows which of its values match."""
-
-    def __init__(self, join: Join) -> None:
-        super().__init__(join)
-        self._asked: dict[int, Sequence[Item]] = {}
-
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._asked[interval] = items
-        values = distinct_keys(items, self.join.source_key)
-        size = len(values) * self.join.source_key_bytes
-        return [
-            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
-        ]
 
     def receive(self, message: Values) -> Actions:
         items, matching = self._asked.pop(message.interval), set(message.values)
@@ -152,11 +137,9 @@ class TwoStepDestination(WindowTarget):
         matching = [key for key in message.values if key in self.window]
         if matching:
             self._temp[interval] = {key: self.window.with_key(key) for key in matching}
-        closing = (interval + 1) * join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
         size = len(matching) * join.source_key_bytes or join.costs.count_bytes
         return [
-            Work(interval, "probe W2", looked_at * join.costs.probe_s),
+            self.probe_values(message),
             Ship(Values(interval, matching), size + HEARTBEAT_BYTES * join.heartbeats, "ship K'1"),
         ]
 
@@ -178,7 +161,7 @@ class TwoStepDestination(WindowTarget):
         ]
 
 
-class FilterToDestination(Source, Listener):
+class FilterToDestination(Source, Receiver):
     """SM-B at N1: keeps a Bloom filter of W2's join values."""
 
     gated = True
@@ -198,7 +181,7 @@ class FilterToDestination(Source, Listener):
 
     def receive(self, message: Flips) -> Actions:
         self._filter.flip(message.bits)
-        return self.heard(message.interval)
+        return self.received(message.interval)
 
 
 class FilterDestination(WindowTarget):
@@ -227,6 +210,5 @@ class FilterDestination(WindowTarget):
         wasted = sum(self.join.source_key(item) not in self.window for item in message.items)
         return [
             Wasted(message.interval, wasted),
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
+            *probe_and_join(self.join, message.interval, "probe W2", message.items, self.window),
         ]

@@ -10,7 +10,7 @@ Guarantee: no tuple of W2 is shipped twice (Algorithm 7).
 Where we differ: a batch of SM-S2 that meets a value another batch has asked for, and not got yet, waits for
 that answer, and joins with M2 rather than with the answer alone; its output is handed on in one piece. SM-S1
 answers a batch also when there is nothing new, as N1 waits for it (the paper: it always makes two
-shipments). Under windows of rows tuples travel with their end where it is known, and ends follow later.
+shipments). Under ROWS windows tuples travel with their end where it is known, and ends follow later.
 """
 
 from __future__ import annotations
@@ -18,54 +18,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
+    AskingSource,
+    Join,
+    Receiver,
+    Source,
+    WindowTarget,
+    distinct_keys,
+    ended_of,
+    joined,
+    probe_and_join,
+    ship,
+)
+from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
+from watersmeet.lab.wan.semijoin.oneway.messages import (
     END_BYTES,
     HEARTBEAT_BYTES,
     NUMBER_BYTES,
     Actions,
     Expired,
-    Join,
-    Listener,
     Output,
     Ship,
-    Source,
     Tuples,
     Values,
     Vectors,
-    WindowTarget,
     Work,
-    distinct_keys,
-    ended_of,
-    joined,
-    probe_work,
-    ship,
 )
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
 
 def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
-    """dW'2, or a word that there is nothing."""
+    """dW'2, or a message that it is empty."""
     size = join.shipped_bytes(items) or join.costs.count_bytes
     return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
 
 
-class OneStepSource(Source, Listener):
+class OneStepSource(AskingSource):
     """SM-S1 at N1: keeps W'2, the tuples of W2 that matched."""
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
         self.window = HeldWindow(join.target_key, join.interval_us)
-        self._asked: dict[int, Sequence[Item]] = {}
-
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._asked[interval] = items
-        values = distinct_keys(items, self.join.source_key)
-        size = len(values) * self.join.source_key_bytes
-        return [
-            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
-        ]
 
     def receive(self, message: Tuples | Expired) -> Actions:
         if isinstance(message, Expired):
@@ -76,8 +69,7 @@ class OneStepSource(Source, Listener):
         items = self._asked.pop(message.interval)
         return [
             Work(message.interval, "update W'2", len(message.items) * self.join.costs.insert_s),
-            probe_work(self.join, message.interval, "probe W'2", items, self.window),
-            joined(self.join, message.interval, items, self.window),
+            *probe_and_join(self.join, message.interval, "probe W'2", items, self.window),
         ]
 
 
@@ -97,17 +89,13 @@ class OneStepSourceTarget(WindowTarget):
         return actions
 
     def answer(self, message: Values) -> Actions:
-        closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
+        probe = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.done(message.interval)
-        return [
-            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
-            _reply(self.join, message.interval, found),
-        ]
+        return [probe, _reply(self.join, message.interval, found)]
 
 
-class TwoStepSource(Source, Listener):
+class TwoStepSource(Source, Receiver):
     """SM-S2 at N1: keeps M2, the join values of W2 with the tuples asked for."""
 
     gated = True
@@ -164,7 +152,7 @@ class TwoStepSource(Source, Listener):
             actions.append(Work(message.interval, "update M2", changed * self.join.costs.update_s))
         else:
             self.mixed.tuples.learn(message.ended)
-        return actions + self.heard(message.interval)
+        return actions + self.received(message.interval)
 
     def _finish(self, interval: int) -> Actions:
         _, before, partial = self._temp.pop(interval)
@@ -207,11 +195,7 @@ class TwoStepSourceTarget(WindowTarget):
         self.done(message.interval)
         if not message.values:
             return []
-        closing = (message.interval + 1) * self.join.interval_us - 1
-        looked_at = len(message.values) * self.window.living(closing, closing)
+        probe = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.values.mark_sent(message.values)
-        return [
-            Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s),
-            _reply(self.join, message.interval, found),
-        ]
+        return [probe, _reply(self.join, message.interval, found)]

@@ -1,13 +1,13 @@
-"""What the one-way join protocols have in common: messages, actions, and the two halves of a join.
+"""What the one-way join protocols have in common: a join, and its two halves.
 
 After Tran and Lee (2010), sections 2.2 and 3.1. A one-way join from S1 to S2 has a half at the source N1 and
 a half at the destination N2. Each gets its own stream's batch of every execution interval and the other's
 messages, and returns actions: messages to ship, output, work done. Nothing here touches the network, the
-clock or chance.
+clock or a random generator.
 
 The three constraints: a *gated* source waits with a batch until the copy it probes has all of that interval
 (1, delayed probe); windows drop an item only when every batch that could meet it is settled (2, delayed
-removal); matching is by the probing item's time (3, in semijoin_window).
+removal); matching is by the probing item's time (3, in window.py).
 
 When is an interval complete, and when settled? In the paper the clock says so, with a bound on delays:
 `deadline` is called, and batches are settled `lag` intervals later. With heartbeats messages say so: each
@@ -15,7 +15,7 @@ carries its interval, an empty one is sent too, the gate opens when the interval
 interval is settled when its batch has been answered. Then no delay, however long, makes an answer wrong.
 
 Where we differ: the paper's delta bounds a whole sequence of joins and serves both as the wait before a probe
-and before a removal; ours bounds one shipment, from which both waits follow (semijoin_delays).
+and before a removal; ours bounds one shipment, from which both waits follow (delays.py).
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
-from watersmeet.lab.wan.semijoin.oneway.vectors import VectorUpdate
+from watersmeet.lab.wan.semijoin.oneway.messages import (
+    END_BYTES,
+    HEARTBEAT_BYTES,
+    Actions,
+    Message,
+    Output,
+    Ship,
+    Values,
+    Work,
+)
 from watersmeet.lab.wan.semijoin.oneway.window import Held, HeldWindow
 from watersmeet.plan.sites.semijoin.cost import ProcessingCosts
 from watersmeet.query import BEGINNING, NEVER
 
-HEARTBEAT_BYTES = 16  # an interval's number and the time of sending, on every message
-NUMBER_BYTES = 4  # the number of an item
-END_BYTES = 8  # when an item under a window of rows ends
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Join:
     """A one-way join as its halves know it."""
 
@@ -48,7 +53,7 @@ class Join:
     target_key_bytes: float  # P_S2
     interval_us: int  # tau
     target_first: bool  # at equal times the target's item counts as the earlier one
-    open_ends: bool = False  # whether the target's ends become known later (windows of rows)
+    open_ends: bool = False  # whether the target's ends become known later (ROWS windows)
     heartbeats: bool = False
     lag: int = 1  # intervals until a batch is settled, by the bound on delays
     first_interval: int = 0
@@ -66,96 +71,7 @@ class Join:
         return len(items) * (self.target_bytes + (END_BYTES if self.open_ends else 0))
 
 
-class Message(Protocol):
-    """Anything one half sends to the other."""
-
-    @property
-    def interval(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Tuples:
-    """Full tuples: B1, B'1, B2 or dW'2; with B2 the ends of earlier ones."""
-
-    interval: int
-    items: Sequence[Item]
-    ended: Sequence[Ended] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """Partial tuples: K1, K'1 or dV'2."""
-
-    interval: int
-    values: Sequence[Key]
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """How many of the tuples sent have left W2 (Algorithm 8)."""
-
-    interval: int
-    count: int
-    ended: Sequence[Ended] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """An update of V2 (Algorithm 9); None when nothing changed."""
-
-    interval: int
-    update: VectorUpdate | None
-    ended: Sequence[Ended] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """The bits of SM-B's filter that change."""
-
-    interval: int
-    bits: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Ship:
-    """A message to the other half; `term` is the addend of the cost formula it stands for."""
-
-    message: Message
-    bytes: float
-    term: str
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Time a site spends, under the name of its addend in the cost formula."""
-
-    interval: int
-    term: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """All that a batch brings about; `count` is how many, also where the items are not wanted."""
-
-    interval: int
-    items: Sequence[Item]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wasted:
-    """Tuples shipped because of a false positive."""
-
-    interval: int
-    tuples: int
-
-
-Action = Ship | Work | Output | Wasted
-Actions = list[Action]
-
-
-class Listener(ABC):
+class Receiver(ABC):
     """A half that the other one sends messages to; not every half is."""
 
     @abstractmethod
@@ -186,13 +102,30 @@ class Source(ABC):
         due = sorted(number for number in self._waiting if number <= self._complete)
         return [action for number in due for action in self.process(number, self._waiting.pop(number))]
 
-    def heard(self, interval: int) -> Actions:
+    def received(self, interval: int) -> Actions:
         """An update has come: with heartbeats, this is what completes the interval."""
         return self.deadline(interval) if self.join.heartbeats else []
 
     @abstractmethod
     def process(self, interval: int, items: Sequence[Item]) -> Actions:
         """A batch whose turn it is."""
+
+
+class AskingSource(Source, Receiver):
+    """A half at N1 that sends a batch's join values and keeps the batch until the answer comes."""
+
+    def __init__(self, join: Join) -> None:
+        super().__init__(join)
+        self._asked: dict[int, Sequence[Item]] = {}
+
+    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+        self._asked[interval] = items
+        values = distinct_keys(items, self.join.source_key)
+        size = len(values) * self.join.source_key_bytes
+        return [
+            Work(interval, "update W1", len(items) * self.join.costs.insert_s),
+            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
+        ]
 
 
 class Target(ABC):
@@ -213,7 +146,7 @@ class Target(ABC):
         """Takes a batch in."""
 
 
-class WindowTarget(Target, Listener):
+class WindowTarget(Target, Receiver):
     """A half at N2 that keeps W2 and answers messages from it."""
 
     def __init__(self, join: Join) -> None:
@@ -228,7 +161,7 @@ class WindowTarget(Target, Listener):
         return actions + [action for message in early for action in self.receive(message)]
 
     def receive(self, message: Any) -> Actions:
-        """A message; one of an interval that is not over here waits."""
+        """A message; if its interval has not ended here, it waits."""
         if message.interval > self._now:
             self._early.append(message)
             return []
@@ -242,13 +175,19 @@ class WindowTarget(Target, Listener):
         """Every match of this interval's batch has been found, or put aside."""
         self._settled.add(interval)
 
+    def probe_values(self, message: Values) -> Work:
+        """The time a nested loop over W2 takes for the join values of a batch."""
+        closing = (message.interval + 1) * self.join.interval_us - 1
+        looked_at = len(message.values) * self.window.count_alive(closing, closing)
+        return Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s)
+
     @abstractmethod
     def answer(self, message: Any) -> Actions:
-        """A message of an interval that is over here."""
+        """A message of an interval that has ended here."""
 
 
 class Settled:
-    """The intervals that are over, which may come out of order."""
+    """The intervals that are settled; they may settle out of order."""
 
     def __init__(self, first: int) -> None:
         self.all_up_to = first - 1
@@ -262,7 +201,7 @@ class Settled:
 
 
 def ship(join: Join, message: Message, size_bytes: float, term: str, *, if_any: Sized) -> Actions:
-    """A message, if there is anything to say; with heartbeats always."""
+    """A message, if it has any content; with heartbeats always."""
     if join.heartbeats:
         return [Ship(message, size_bytes + HEARTBEAT_BYTES, term)]
     return [Ship(message, size_bytes, term)] if if_any else []
@@ -275,6 +214,13 @@ def distinct_keys(items: Sequence[Item], key_of: Callable[[Item], Key]) -> list[
 
 def ended_of(sent: Sequence[Held]) -> list[Ended]:
     return [(held.item.number, held.end) for held in sent if held.sent]
+
+
+def probe_and_join(
+    join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow
+) -> Actions:
+    """A batch meets a window: the time it takes, and the results."""
+    return [probe_work(join, interval, term, items, window), joined(join, interval, items, window)]
 
 
 def joined(join: Join, interval: int, items: Sequence[Item], window: HeldWindow) -> Output:
@@ -290,5 +236,5 @@ def joined(join: Join, interval: int, items: Sequence[Item], window: HeldWindow)
 
 def probe_work(join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow) -> Work:
     """The time a nested loop over the window takes for these items."""
-    looked_at = sum(window.living(item.t, join.limit(item)) for item in items)
+    looked_at = sum(window.count_alive(item.t, join.limit(item)) for item in items)
     return Work(interval, term, looked_at * join.costs.probe_s)

@@ -1,7 +1,7 @@
 """The simple joins SP-S and SP-D: full tuples go where the join is (Tran and Lee 2010, Algorithms 1 and 2).
 
 SP-S exports W2: every batch of S2 goes to the source, where W2@N1 is kept and probed. SP-D sends every batch
-of S1 to the destination. Under a window of rows SP-S sends the ends of earlier tuples along, as the source
+of S1 to the destination. Under a ROWS window SP-S sends the ends of earlier tuples along, as the source
 does not see the tuples that S2's own filters dropped.
 """
 
@@ -10,26 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.lab.wan.semijoin.oneway.halves import (
-    END_BYTES,
-    NUMBER_BYTES,
-    Actions,
     Join,
-    Listener,
+    Receiver,
     Settled,
     Source,
     Target,
-    Tuples,
     WindowTarget,
-    Work,
-    joined,
-    probe_work,
+    probe_and_join,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
+from watersmeet.lab.wan.semijoin.oneway.messages import END_BYTES, NUMBER_BYTES, Actions, Tuples, Work
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
 
-class SimpleAtSource(Source, Listener):
+class SimpleAtSource(Source, Receiver):
     """SP-S at N1: keeps and probes W2@N1."""
 
     gated = True
@@ -43,17 +38,16 @@ class SimpleAtSource(Source, Listener):
         self._probed.add(interval)
         return [
             Work(interval, "update W1", len(items) * self.join.costs.update_s),
-            probe_work(self.join, interval, "probe W2@N1", items, self.window),
-            joined(self.join, interval, items, self.window),
+            *probe_and_join(self.join, interval, "probe W2@N1", items, self.window),
         ]
 
     def receive(self, message: Tuples) -> Actions:
         self.window.insert(message.items)
         self.window.learn(message.ended)
         work = Work(message.interval, "update W2@N1", len(message.items) * self.join.costs.update_s)
-        actions = [work, *self.heard(message.interval)]
-        over = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
-        self.window.settle(over)
+        actions = [work, *self.received(message.interval)]
+        settled = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
+        self.window.settle(settled)
         return actions
 
 
@@ -88,7 +82,4 @@ class SimpleAtDestination(WindowTarget):
 
     def answer(self, message: Tuples) -> Actions:
         self.done(message.interval)
-        return [
-            probe_work(self.join, message.interval, "probe W2", message.items, self.window),
-            joined(self.join, message.interval, message.items, self.window),
-        ]
+        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)

@@ -24,7 +24,7 @@ from watersmeet.lab.wan.semijoin.oneway.window import Held, HeldWindow
 
 @dataclass(frozen=True, slots=True)
 class VectorUpdate:
-    """What N2 tells N1 of one update of W2."""
+    """What N2 reports to N1 of one update of W2."""
 
     values: tuple[Key, ...]  # v_J
     counts: tuple[int, ...]  # v_C
@@ -50,7 +50,7 @@ class ValueArray:
         return len(self.entries)
 
     def update(self, inserted: Sequence[Held], expired: Sequence[Held]) -> VectorUpdate | None:
-        """Algorithm 9, lines 2-22; None where there is nothing to tell."""
+        """Algorithm 9, lines 2-22; None where nothing changed."""
         if not inserted and not expired:
             return None
         fresh: list[Key] = []
@@ -113,7 +113,7 @@ class MixedWindow:
         return self.filled.get(key) is False
 
     def apply(self, update: VectorUpdate, ended: Sequence[Ended] = ()) -> None:
-        """Algorithm 9, lines 24-40; ends that are known come first, as they decide who goes first."""
+        """Algorithm 9, lines 24-40; ends that are known come first, as they decide which goes first."""
         self.tuples.learn(ended)
         self.tuples.insert(update.full)
         for key in update.values:
@@ -125,6 +125,6 @@ class MixedWindow:
                 del self.filled[key]
 
     def fill(self, items: Iterable[Item]) -> None:
-        """Algorithm 4, line 7: full tuples take the place of partial ones."""
+        """Algorithm 4, line 7: full tuples replace partial ones."""
         for held in self.tuples.insert(items):
             self.filled[self._key_of(held.item)] = True

@@ -1,11 +1,11 @@
 """A window of the semijoin protocols at some site: W2 at its home, or a copy of some of it elsewhere.
 
 After Tran and Lee (2010), sections 2.2 and 3.2. A window keeps what may still be probed, however late the
-probing tuple comes (Constraint 2), so an item stays when it has ended until its time is settled; and a probe
-takes only what lived at the probing tuple's own time (Constraint 3). The non-redundant semijoin (Algorithm 7)
+probing tuple comes (Constraint 2), so an ended item stays until its time is settled; and a probe takes
+only items alive at the probing tuple's own time (Constraint 3). The non-redundant semijoin (Algorithm 7)
 returns each item once, by a bit that says it was sent.
 
-Where we differ: the paper's limit is [ts - T, ts); ours is the life [t, end) of DESIGN's windows, so that
+Where we differ: the paper's limit is [ts - T, ts); ours is the lifetime [t, end) of query/window.py, so that
 every kind of window, and a partial result, is the same. Of two tuples of one instant the one whose input
 comes later in FROM counts as the later one, and finds the other. Expired items leave in the order of
 (end, number); for a stream that is the order in which they came, the paper's FIFO queue.
@@ -47,7 +47,7 @@ class HeldWindow:
         self._by_key: dict[Key, list[Held]] = {}
         self._by_number: dict[int, Held] = {}
         self._by_last: dict[int, list[Held]] = {}  # by the last interval whose tuples may meet it
-        self._starts: list[int] = []  # of all items ever, in order, for counting who lives at an instant
+        self._starts: list[int] = []  # of all items ever, in order, to count those alive at an instant
         self._ends: list[int] = []
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class HeldWindow:
         return key in self._by_key
 
     def insert(self, items: Iterable[Item]) -> list[Held]:
-        """Takes items in; says how they are held."""
+        """Takes items in; returns them as they are held."""
         entries = [Held(item) for item in items]
         for held in entries:
             self._by_key.setdefault(self.key_of(held.item), []).append(held)
@@ -67,7 +67,7 @@ class HeldWindow:
         return entries
 
     def learn(self, ended: Iterable[Ended]) -> list[Held]:
-        """Sets ends that have become known; says of which items, if they are here."""
+        """Sets ends that have become known; returns the items they are of, if they are here."""
         found = []
         for number, end in ended:
             held = self._by_number.get(number)
@@ -81,7 +81,7 @@ class HeldWindow:
         return found
 
     def settle(self, interval: int) -> list[Held]:
-        """Removes what only tuples of this interval and earlier ones could meet, first to end first."""
+        """Removes items that only tuples of this interval and earlier ones could meet, first to end first."""
         removed = [
             held
             for last in sorted(last for last in self._by_last if last <= interval)
@@ -103,7 +103,7 @@ class HeldWindow:
         return removed
 
     def matches(self, key: Key, t: int, limit: int) -> list[Held]:
-        """The items with a join value that came up to `limit` and still live at t (Constraint 3)."""
+        """The items with a join value that came up to `limit` and are alive at t (Constraint 3)."""
         return [held for held in self._by_key.get(key, ()) if held.t <= limit and held.end > t]
 
     def with_key(self, key: Key) -> list[Held]:
@@ -117,7 +117,7 @@ class HeldWindow:
         found.sort(key=lambda held: held.item.number)
         return found
 
-    def living(self, t: int, limit: int) -> int:
+    def count_alive(self, t: int, limit: int) -> int:
         """How many items a nested loop within the limit looks at."""
         return bisect_right(self._starts, limit) - bisect_right(self._ends, t)
 

@@ -1,0 +1,96 @@
+"""The commands by name; a command's module is loaded when it is called, so `--help` needs no Spark."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+
+class Command(NamedTuple):
+    """A command, or a group of commands: where it is, and the first sentence of its help."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Command(
+        "run",
+        "run_command",
+        "Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command.",
+    ),
+    "serve": Command(
+        "serve",
+        "serve_command",
+        "Run a ring of queries that submit and drop change; stop it with Ctrl-C, resume it by serve DIR.",
+    ),
+    "submit": Command("queries", "submit_command", "Add queries to a ring; each sees tuples from then on."),
+    "drop": Command(
+        "queries", "drop_command", "Take queries away from a ring; what only they needed goes with them."
+    ),
+    "list": Command("queries", "list_command", "Show the queries of a ring."),
+    "tail": Command(
+        "queries",
+        "tail_command",
+        "Print the answers of a query as they come, one JSON object a line, until Ctrl-C.",
+    ),
+    "explain": Command(
+        "explain",
+        "explain_command",
+        "Show how a pipeline file would run: join graph, routing, stages, what is kept and for how long.",
+    ),
+    "analyze": Command(
+        "analyze",
+        "analyze_command",
+        "Measure rates, sizes and values of the streams from a sample, for run and explain to plan by.",
+    ),
+    "size": Command(
+        "size",
+        "size_command",
+        "Show the memory a pipeline's state needs for the answers you want; or the partitions.",
+    ),
+    "demo": Command(
+        "demo",
+        "demo_command",
+        "Join the packets of three routers live for a while, and check the answers with another system.",
+    ),
+    "bench": Command(
+        "bench", "bench_commands", "Benchmarks: speed, batch times and memory, with the answers compared too."
+    ),
+    "lab": Command(
+        "lab", "lab_commands", "The papers' protocols over simulated networks: their figures, run anew."
+    ),
+}
+
+
+def list_commands(app: typer.Typer) -> None:
+    """Gives the app every command's name and summary."""
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.summary)(_never_called)
+
+
+def load_command(name: str) -> Any:
+    """The command itself, from its module."""
+    command = COMMANDS[name]
+    found = getattr(import_module(f"watersmeet.cli.{command.module}"), command.attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        found = alone
+    return typer.main.get_command(found)
+
+
+class LazyGroup(TyperGroup):
+    """Replaces a listed command by the command itself when it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, rest
+
+
+def _never_called() -> None:
+    raise AssertionError("a listed command is replaced before it is called")

@@ -1,0 +1,287 @@
+"""The state format: what a checkpoint's state depends on, as data, and how a change of it is put into words.
+
+A checkpoint can be resumed only by the query that wrote it. Its *identity* says which query that was. It is
+canonical JSON, taken from the bound query and its routing, never from a text that explains them. So
+explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
+
+    state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
+            and columns, join classes, routing, and, for DISTINCT and aggregates, the answers kept
+    query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
+            conditions over several inputs
+
+The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
+which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
+runs: lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
+
+`STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
+narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.
+Tests compare it with the golden files in tests/state_format and fail when any of it changes. Raise the number
+then, unless no released version has written the present one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.query import Expr, Input, Query, Stream, format_duration
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.query.window import window_from_json
+
+STATE_FORMAT = 4
+
+COLUMN, COLUMN_ORDER = "column ", "order of columns"
+LINE = 80  # characters of a difference that fits on one line
+
+Facts = dict[tuple[str, str], str]  # by whose they are, nothing for the whole query's, and what about
+
+# Formats 1 to 3, and 1 of shared dataflows, were lines of text of which the first gave the number.
+_FORMAT = re.compile(r"(?P<kind>state|ring) format (?P<number>\d+)")
+
+
+@dataclass(frozen=True)
+class StateIdentity:
+    """What must be the same for a checkpoint to be resumed; all of it is fit for JSON."""
+
+    state: Mapping[str, Any]
+    query: Mapping[str, Any]
+
+    @property
+    def partitions(self) -> int:
+        """Of the shuffle: the state is cut by them."""
+        return int(self.state["partitions"])
+
+    @property
+    def routing(self) -> str:
+        """How the query is routed: shares, pipeline, rewrite or native."""
+        return str(self.state["routing"]["kind"])
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The shares of the join classes, where the query is routed by them."""
+        return tuple(self.state["routing"].get("shares", ()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"format": STATE_FORMAT, "state": self.state, "query": self.query}
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity as one text, the same wherever it is written; the state store holds it."""
+        return json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+
+
+def identity_from_json(fields: Mapping[str, Any]) -> StateIdentity:
+    """An identity as it was stored; refuses one of another format, ValueError or KeyError if it is none."""
+    if not isinstance(fields["format"], int):
+        raise ValueError("the number of a state format is a whole number")
+    if fields["format"] != STATE_FORMAT:
+        raise ConfigurationError(describe_other_format(f"state format {fields['format']}"))
+    identity = StateIdentity(fields["state"], fields["query"])
+    facts_of(identity.to_json())  # so that it is complete
+    return identity
+
+
+def identify_query(query: Query, partitions: int, routing: Routing) -> StateIdentity:
+    """The identity of one query."""
+    answers = {
+        "distinct": query.distinct,
+        "select": [[output.name, output.expr.sql] for output in query.select],
+        "conditions": _texts(query.residual),
+        "group_by": _texts(query.aggregate.group_by) if query.aggregate else [],
+        "having": query.aggregate.having.sql if query.aggregate and query.aggregate.having else None,
+        "emit_every_us": query.aggregate.emit_every_us if query.aggregate else None,
+    }
+    state = {
+        "partitions": partitions,
+        "inputs": [_input(query, item) for item in query.inputs],
+        "classes": [
+            {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
+            for cls in query.graph.classes
+        ],
+        "routing": _routing(routing),
+    }
+    if query.distinct or query.aggregate is not None:
+        return StateIdentity({**state, "answers": answers}, {"sink": query.sink})
+    return StateIdentity(state, {"sink": query.sink, "answers": answers})
+
+
+def identify_dataflow(levels: int, streams: Iterable[Stream], partitions: int) -> StateIdentity:
+    """The identity of a dataflow that many queries share: queries come and go, so it names none of them.
+
+    What it keeps for them has names that say all that the rows depend on (`plan/multiquery`).
+    """
+    described = [
+        {"name": stream.name, "event_time": stream.event_time, "columns": _columns(stream)}
+        for stream in streams
+    ]
+    return StateIdentity({"partitions": partitions, "levels": levels, "streams": described}, {})
+
+
+def _texts(expressions: Iterable[Expr]) -> list[str]:
+    return [expr.sql for expr in expressions]
+
+
+def _columns(stream: Stream) -> list[list[str]]:
+    return [[column.name, column.type] for column in stream.columns]
+
+
+def _input(query: Query, item: Input) -> dict[str, Any]:
+    read = set(query.columns_read(item.alias))
+    # Under a ROWS window all columns are kept: they order the tuples of one instant.
+    kept = [pair for pair in _columns(item.stream) if pair[0] in read or item.window.counts_rows]
+    return {
+        "alias": item.alias,
+        "stream": item.stream.name,
+        "event_time": item.stream.event_time,
+        "window": item.window.to_json(),
+        "filters": _texts(item.filters),
+        "columns": kept,
+    }
+
+
+def _routing(routing: Routing) -> dict[str, Any]:
+    match routing:
+        case Shares(hypercube):
+            return {"kind": routing.name, "shares": list(hypercube.shares)}
+        case Pipeline(dataflow) | Rewrite(dataflow):
+            return {"kind": routing.name, "joins": _joins(dataflow)}
+        case Native():
+            return {"kind": routing.name}
+
+
+def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
+    # State does not depend on how often tuples meet, nor on the order in which they are probed.
+    joins = {join.name: number for number, join in enumerate(pipeline.joins)}
+    relations = {relation.name: relation for relation in pipeline.relations}
+    described = []
+    for join in pipeline.joins:
+        members = [relations[name] for name in join.members]
+        further = [relations[way.relation] for way in join.ways]
+        described.append(
+            {
+                "level": join.level,
+                # An input by its alias, results by the number of their join, and what both are routed by.
+                "members": [[one.slot or joins[one.source], one.route] for one in members],
+                "equal": [list(pair) for pair in join.equalities],
+                "on": [[one.level, one.route] for one in further],  # to one of these; nothing: to all
+            }
+        )
+    return described
+
+
+def describe_change(old: str, new: str) -> str:
+    """Why a checkpoint of the fingerprint `old` does not fit the query of `new`, in words."""
+    if _FORMAT.match(old):
+        return describe_other_format(old)
+    try:
+        stored = json.loads(old)
+        if stored["format"] != STATE_FORMAT:
+            return describe_other_format(f"state format {stored['format']}")
+        before, now = facts_of(stored), facts_of(json.loads(new))
+    except (ValueError, LookupError, TypeError):
+        return "the state was not written by Watersmeet, or is damaged. Start anew with another checkpoint"
+    return (
+        "the checkpoint was written by a different query; its state does not fit this one:\n"
+        f"{''.join(_differences(before, now))}"
+        "  Give the changed query a new checkpoint directory, or restore the old query."
+    )
+
+
+def _differences(before: Facts, now: Facts) -> Iterator[str]:
+    """A line for each fact that differs, without those that only follow from another one."""
+    differ = {fact for fact in (*before, *now) if before.get(fact) != now.get(fact)}
+    new_or_gone = {owner for owner, _ in before} ^ {owner for owner, _ in now}
+    with_other_columns = {owner for owner, about in differ if about.startswith(COLUMN)}
+    owners = list(dict.fromkeys(owner for owner, _ in (*before, *now)))
+    for owner, about in sorted(dict.fromkeys([*before, *now]), key=lambda fact: owners.index(fact[0])):
+        follows = owner in new_or_gone or (about == COLUMN_ORDER and owner in with_other_columns)
+        if (owner, about) in differ and not follows:
+            label = f"{about} of {owner}" if owner else about
+            old, new = (facts.get((owner, about), "none") for facts in (before, now))
+            between = " " if len(label + old + new) < LINE else "\n    "
+            yield f"  {label}: {old} in the checkpoint,{between}{new} in the query\n"
+
+
+def describe_other_format(written: str) -> str:
+    """Why a checkpoint of another format is refused, and what to do.
+
+    `written` begins with the name of its format, 'state format 3'; ValueError if not.
+    """
+    found = _FORMAT.match(written)
+    if found is None:
+        raise ValueError(f"no state format: {written}")
+    is_newer = found["kind"] == "state" and int(found["number"]) > STATE_FORMAT
+    return (
+        f"the checkpoint was written in {found[0]}, by {'a newer' if is_newer else 'an older'} version of "
+        f"Watersmeet; this one reads state format {STATE_FORMAT}. Resume it with the version that wrote it, "
+        "or start anew with another checkpoint"
+    )
+
+
+def facts_of(identity: Mapping[str, Any]) -> Facts:
+    """All of an identity as facts a person can compare, by whose they are and what they are about."""
+    state, query = identity["state"], identity["query"]
+    facts = {("", "shuffle partitions"): str(state["partitions"])}
+    if "streams" in state:
+        facts["", "levels"] = str(state["levels"])
+        facts["", "streams"] = _listed(stream["name"] for stream in state["streams"])
+        for stream in state["streams"]:
+            facts |= _stream_facts(stream["name"], stream)
+        return facts
+    facts["", "sink"] = query["sink"] or "none"
+    facts["", "inputs"] = _listed(item["alias"] for item in state["inputs"])
+    for item in state["inputs"]:
+        alias = item["alias"]
+        facts[alias, "stream"] = item["stream"]
+        facts[alias, "window"] = window_from_json(item["window"]).pretty().strip("[]")
+        facts[alias, "filters"] = _listed(item["filters"], " AND ")
+        facts |= _stream_facts(alias, item)
+    classes = (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in state["classes"])
+    facts["", "joins"] = _listed(classes)
+    answers = state["answers"] if "answers" in state else query["answers"]
+    return facts | _answer_facts(answers) | _routing_facts(state["routing"])
+
+
+def _stream_facts(owner: str, fields: Mapping[str, Any]) -> Facts:
+    facts = {(owner, "event time"): fields["event_time"] or "the time of arrival"}
+    facts |= {(owner, f"{COLUMN}{name}"): type_ for name, type_ in fields["columns"]}
+    return facts | {(owner, COLUMN_ORDER): _listed(name for name, _ in fields["columns"])}
+
+
+def _answer_facts(answers: Mapping[str, Any]) -> Facts:
+    every = answers["emit_every_us"]
+    return {
+        ("", "DISTINCT"): "yes" if answers["distinct"] else "no",
+        ("", "SELECT"): _listed(f"{sql} AS {name}" for name, sql in answers["select"]),
+        ("", "conditions over several inputs"): _listed(answers["conditions"], " AND "),
+        ("", "GROUP BY"): _listed(answers["group_by"]),
+        ("", "HAVING"): answers["having"] or "none",
+        ("", "EMIT EVERY"): "none" if every is None else format_duration(every),
+    }
+
+
+def _routing_facts(routing: Mapping[str, Any]) -> Facts:
+    kind = routing["kind"]
+    facts = {("", "routing"): kind}
+    if "shares" in routing:
+        facts["the join classes", "shares"] = " x ".join(map(str, routing["shares"])) or "1"
+    made: list[str] = []  # what each join is of
+    for join in routing.get("joins", ()):
+        members = [made[of] if isinstance(of, int) else of for of, _ in join["members"]]
+        made.append(" ⋈ ".join(members))
+        routed = (f"{name} by {route}" for name, (_, route) in zip(members, join["members"], strict=True))
+        text = f"{_listed(routed)} where {_listed((f'{a} = {b}' for a, b in join['equal']), ' AND ')}"
+        if join["on"]:
+            text += f", on to {_listed((f'level {level} by {route}' for level, route in join['on']), ' or ')}"
+        fact = (f"the {kind}", f"level {join['level']}")
+        facts[fact] = f"{facts[fact]}; {text}" if fact in facts else text
+    return facts
+
+
+def _listed(texts: Iterable[str], between: str = ", ") -> str:
+    return between.join(texts) or "none"

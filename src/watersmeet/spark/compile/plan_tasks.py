@@ -1,0 +1,223 @@
+"""A physical plan becomes a description of its tasks (`tasks.py`): a pure function, with no Spark at hand.
+
+inputs -> exchange -> (numbering -> exchange) -> join -> residual, SELECT -> (distinct values)
+inputs -> exchange -> level 1 -> exchange -> level 2 ... -> residual, SELECT      routed as a pipeline
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
+from watersmeet.query import Query
+from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.spark.compile.distinct_aggregates import without_distinct
+from watersmeet.spark.compile.plan_inputs import InputPlanner
+from watersmeet.spark.compile.tasks import (
+    DistinctTasks,
+    GroupedTexts,
+    JoinTasks,
+    QueryTasks,
+    StageTask,
+    TaskOptions,
+)
+from watersmeet.spark.exchange.hot_keys import plan_hot_keys
+from watersmeet.spark.exchange.labels import bucket_labels
+from watersmeet.spark.exchange.messages import MESSAGES
+from watersmeet.spark.exchange.unpack import Payload, UnpackAnswers, UnpackValues
+from watersmeet.spark.multiquery.answers import Types
+from watersmeet.spark.multiquery.levels import FeedInput, LevelTasks, plan_levels
+from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows
+from watersmeet.spark.stages.distinct import VALUES_SCHEMA, DistinctStage, PackValues
+from watersmeet.spark.stages.join_metrics import join_metrics
+from watersmeet.spark.stages.join_stage import JoinStage
+from watersmeet.spark.stages.numbering_stage import NumberingStage
+from watersmeet.spark.stages.stage_plan import StagePlan
+from watersmeet.spark.worker.frugal import frugally
+
+
+def plan_tasks(plan: PhysicalPlan, options: TaskOptions) -> QueryTasks:
+    """The tasks of a query, unless Spark's own joins are to run it."""
+    return _TaskPlanner(plan, options).tasks()
+
+
+@dataclass(frozen=True)
+class _TaskPlanner:
+    plan: PhysicalPlan
+    options: TaskOptions
+
+    @property
+    def query(self) -> Query:
+        return self.plan.query
+
+    def tasks(self) -> QueryTasks:
+        query = self.query
+        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
+        payload = tuple((alias, columns) for alias, columns in payload if columns)
+        schema = answer_schema(query, payload, self.options.types)
+        unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
+        return QueryTasks(
+            query=query,
+            join=self._route(schema),
+            schema=schema,
+            unpack=frugally(unpack, self.options.limit),
+            residual=" AND ".join(f"({expr.sql})" for expr in query.residual) or None,
+            select=tuple((output.expr.sql, output.name) for output in query.select),
+            distinct=self._distinct() if self._has_values else None,
+            grouped=grouped_texts(query),
+        )
+
+    def _route(self, schema: StructType) -> JoinTasks | LevelTasks:
+        match self.plan.routing:
+            case Shares(hypercube):
+                return self._join(Grid(hypercube.shares), schema)
+            case Pipeline(dataflow) | Rewrite(dataflow):
+                return self._levels(dataflow)
+            case Native():
+                raise ConfigurationError("Spark's own joins have no tasks of ours: choose another routing")
+
+    def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
+        query, labels = self.query, bucket_labels(self.plan.partitions)
+        orders = {sequence.head: sequence.order for sequence in self.plan.probing}
+        bucket = replace(plan_bucket(query, self._share(grid)), initial_order=orders)
+        hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, self.options.hot)
+        join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
+        whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream
+        numbering = replace(
+            self._stage_plan("rank", bucket, whole, labels[:1]),
+            cached_buckets=1 if self.options.limit else None,
+        )
+        first = numbering if query.joins_delayed else join
+        planner = InputPlanner(
+            query=query,
+            layouts=bucket.layout.inputs,
+            direct=self.options.direct,
+            grid=first.grid,
+            labels=first.labels,
+            hot=hot,
+            limit=self.options.limit,
+            tuning=self.options.tuning,
+        )
+        rows = AnswerRows.of(schema)
+        join = replace(
+            join,
+            late=planner.late,
+            hot=hot,
+            output=rows or AnswerBlobs(),
+            files=planner.read_by_stage,
+        )
+        stages = [StageTask("join", JoinStage(join), join.output.schema)]
+        if query.joins_delayed:
+            stage = NumberingStage(numbering, join.grid, join.labels)
+            stages.insert(0, StageTask("rank", stage, MESSAGES.spark_schema))
+        return JoinTasks(
+            inputs=planner.tasks(),
+            labels=first.labels,
+            reports_time=planner.reports_time,
+            stages=tuple(stages),
+            metrics=join_metrics(bucket.layout, join.streams),
+            rows=rows,
+            partitions=self.plan.partitions,
+        )
+
+    def _stage_plan(self, name: str, bucket: BucketPlan, grid: Grid, labels: tuple[int, ...]) -> StagePlan:
+        streams = tuple(item.stream.name for item in self.query.inputs)
+        return StagePlan(
+            name=name,
+            bucket=bucket,
+            streams=streams,
+            grid=grid,
+            labels=labels,
+            fingerprint=self.plan.fingerprint,
+            cached_buckets=self._cached_buckets(grid),
+            tuning=self.options.tuning,
+        )
+
+    def _cached_buckets(self, grid: Grid) -> int | None:
+        """How many buckets a worker keeps under a limit: not those that others are at work on by now."""
+        return -(-grid.buckets // max(1, self.options.parallelism)) if self.options.limit else None
+
+    @property
+    def _part(self) -> StateLimit | None:
+        """What the join may take of the limit: all, or half where the values of DISTINCT get the other."""
+        limit = self.options.limit
+        if limit is None or not self._has_values or limit.shed is Shed.NONE:
+            return limit
+        return replace(limit, nbytes=limit.nbytes // 2)
+
+    def _share(self, grid: Grid) -> StateLimit | None:
+        """What one of these buckets may take."""
+        return self._part.share(grid.buckets) if self._part else None
+
+    @property
+    def _has_values(self) -> bool:
+        return self.query.distinct and self.query.aggregate is None
+
+    def _levels(self, dataflow: SharedDataflow) -> LevelTasks:
+        """A query as a pipeline: each input is packed once and sent to the level where it is joined."""
+        if self.options.limit is not None:
+            raise ConfigurationError("a limit of memory goes with routing by shares: --routing shares")
+        slots = {relation.source: relation.slot for relation in dataflow.relations}
+        inputs = [
+            FeedInput(
+                item.alias,
+                item.stream,
+                tuple(feed for feed in dataflow.feeds if slots[feed.name] == item.alias),
+                " AND ".join(f"({expr.sql})" for expr in item.filters) or None,
+            )
+            for item in self.query.inputs
+        ]
+        return plan_levels(
+            dataflow,
+            self.options.ship(dataflow),
+            inputs,
+            direct=self.options.direct,
+            partitions=self.plan.partitions,
+            fingerprint=self.plan.fingerprint,
+            tuning=self.options.tuning,
+        )
+
+    def _distinct(self) -> DistinctTasks:
+        columns = tuple(output.name for output in self.query.select)
+        labels, limit = bucket_labels(self.plan.partitions), self.options.limit
+        grid = Grid((len(labels),))
+        plan = self._stage_plan("distinct", plan_bucket(self.query, self._share(grid)), grid, labels)
+        stage = StageTask("distinct", DistinctStage(replace(plan, streams=()), columns), VALUES_SCHEMA)
+        pack = frugally(PackValues(columns, labels), limit)
+        return DistinctTasks(columns, pack, stage, frugally(UnpackValues(), limit))
+
+
+def answer_schema(query: Query, payload: Payload, types: Types) -> StructType:
+    """Complete combinations: a struct for each input, t, and what DISTINCT and aggregates need beside."""
+
+    def struct(columns: dict[str, DataType]) -> StructType:
+        return StructType([StructField(name, type_) for name, type_ in columns.items()])
+
+    fields = []
+    for alias, columns in payload:
+        known = types[query.input(alias).stream.name]
+        fields.append(StructField(alias, struct({name: known[name] for name in columns})))
+    fields.append(StructField(ANSWER_TS, TimestampType()))
+    if query.distinct:
+        fields.append(StructField(ANSWER_END, LongType()))
+    if query.aggregate:
+        fields.append(StructField(TICK, TimestampType()))
+    return StructType(fields)
+
+
+def grouped_texts(query: Query) -> GroupedTexts | None:
+    """The texts of an aggregate; None where the query has none."""
+    aggregate = query.aggregate
+    if aggregate is None:
+        return None
+    return GroupedTexts(
+        aggregate.emit_every_us,
+        tuple((without_distinct(output.expr.sql), output.name) for output in query.select),
+        tuple(expr.sql for expr in aggregate.group_by),
+        without_distinct(aggregate.having.sql) if aggregate.having else None,
+    )

@@ -1,0 +1,91 @@
+"""What a bucket of a join is sent: the kinds of rows in Spark's shuffle.
+
+Messages of one stage's output are the messages of the next stage's input, so tuples never become rows of the
+JVM between them. All name their bucket by its label, and inputs by their number in the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from watersmeet.kernel import RowPositions
+from watersmeet.query import BEGINNING
+from watersmeet.spark.exchange.codec import Codec
+from watersmeet.spark.exchange.packed_chunk import PackedChunk
+
+UNKNOWN = BEGINNING  # no event time was seen, no batch time is known
+
+
+@dataclass(frozen=True)
+class Tuples:
+    """Tuples of an input; the last `copies` of them are counted in another bucket."""
+
+    bucket: int
+    input: int
+    chunk: PackedChunk
+    copies: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far an input's stream has come in a task, and what the task has dropped or reports beside."""
+
+    bucket: int
+    input: int
+    max_ts: int = UNKNOWN
+    now_us: int = UNKNOWN  # the batch's own time, where some stream is declared with `idle_after`
+    late: int = 0  # tuples that were dropped because they were late
+    null_times: int = 0  # tuples that were dropped because their event time was NULL
+    table: int = 0  # the digest of the routing table by which the task has sent tuples
+    summary: bytes = b""  # of the frequent values, for the first bucket
+
+
+@dataclass(frozen=True)
+class FileName:
+    """A file of an input that the bucket is to read itself."""
+
+    bucket: int
+    input: int
+    path: str
+    now_us: int = UNKNOWN
+
+
+@dataclass(frozen=True)
+class EndOfInput:
+    """No stream has more to come."""
+
+    bucket: int
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The row positions that the numbering stage has just given to tuples of an input, by event time."""
+
+    bucket: int
+    input: int
+    first: int
+    event_times: bytes
+
+    @classmethod
+    def of(cls, bucket: int, input: int, positions: RowPositions) -> Positions:
+        return cls(bucket, input, positions.first, positions.ts.astype(np.int64).tobytes())
+
+    @property
+    def positions(self) -> RowPositions:
+        return RowPositions(self.first, np.frombuffer(self.event_times, np.int64))
+
+
+@dataclass(frozen=True)
+class NumberedUpTo:
+    """How far the numbering stage has come, and the bucket's part of the bytes that wait there."""
+
+    bucket: int
+    watermark_us: int
+    waiting_bytes: int
+
+
+Message = Tuples | Progress | FileName | EndOfInput | Positions | NumberedUpTo
+
+MESSAGES: Codec[Message] = Codec(Tuples, Progress, FileName, EndOfInput, Positions, NumberedUpTo)

@@ -1,0 +1,198 @@
+"""The tasks of a shared dataflow as data: what is packed of each input, and its levels as stages.
+
+    streams -> project -> pack -> exchange -> level 1 -> exchange -> level 2 ... -> answers
+
+A stream is read once, whatever the number of queries. Nothing here holds a session or a DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from watersmeet.kernel import TS, LatenessPolicy
+from watersmeet.query import Stream
+from watersmeet.query.expression import quote_name
+from watersmeet.query.shared_dataflow import Feed, SharedDataflow
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
+from watersmeet.spark.exchange.file_input import PackFiles
+from watersmeet.spark.exchange.labels import bucket_labels
+from watersmeet.spark.metrics.metrics import Metrics
+from watersmeet.spark.multiquery.metrics import dataflow_metrics
+from watersmeet.spark.multiquery.pack import SharedPack, SharedPackEnd, feed_columns
+from watersmeet.spark.multiquery.ship import SharedShip
+from watersmeet.spark.multiquery.stage import LevelPlan, SharedStage
+from watersmeet.spark.sources.event_time import event_microseconds
+from watersmeet.spark.sources.parquet.reader import ParquetReader
+from watersmeet.spark.sources.parquet.rows import FileColumn
+from watersmeet.spark.tuning import DEFAULT, Tuning
+
+
+@dataclass(frozen=True)
+class FeedInput:
+    """What is read once and sent as some feeds: a stream, under the name by which it is counted."""
+
+    name: str
+    stream: Stream
+    feeds: tuple[Feed, ...]
+    keep: str | None = None  # a condition, over `name`: tuples that do not meet it are not sent
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What its feeds hold, each once."""
+        return tuple(dict.fromkeys((TS, *(name for feed in self.feeds for name in feed_columns(feed)))))
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether its files could go into chunks without an expression of Spark's between."""
+        declared = {column.name for column in self.stream.columns}
+        return self.keep is None and all(name == TS or name in declared for name in self.columns)
+
+
+@dataclass(frozen=True)
+class PackFeeds:
+    """An input that Spark reads, under its own name in `keep` and its stream's in the other texts."""
+
+    name: str
+    stream: str
+    columns: tuple[tuple[str, str, str | None], ...]  # name, SQL text, Spark's name of the type where known
+    keep: str | None
+    pack: SharedPack
+
+
+@dataclass(frozen=True)
+class PackFeedFiles:
+    """Inputs whose files the packing tasks read: rows (input, path) are packed."""
+
+    streams: tuple[tuple[int, str], ...]  # number of the input, its stream
+    pack: PackFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelTasks:
+    """A shared dataflow from its inputs to blobs of answers."""
+
+    inputs: tuple[PackFeeds | PackFeedFiles, ...]
+    pack_end: SharedPackEnd
+    stages: tuple[SharedStage, ...]  # a level each
+    labels: tuple[int, ...]
+    metrics: Metrics
+    reports_time: bool
+    partitions: int
+
+
+def dataflow_inputs(dataflow: SharedDataflow, streams: Sequence[Stream]) -> list[FeedInput]:
+    """The inputs of many queries in one dataflow: each stream, once."""
+    feeds = {s.name: tuple(feed for feed in dataflow.feeds if feed.stream == s.name) for s in streams}
+    return [FeedInput(s.name, s, feeds[s.name]) for s in streams]
+
+
+def plan_levels(
+    dataflow: SharedDataflow,
+    ship: SharedShip,
+    inputs: Sequence[FeedInput],
+    *,
+    partitions: int,
+    fingerprint: str,
+    direct: Collection[str] = (),
+    tuning: Tuning = DEFAULT,
+) -> LevelTasks:
+    """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader."""
+    planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), tuning)
+    lateness = {
+        item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
+        for item in inputs
+    }
+    names = {item.name: item.stream.name for item in inputs}
+    attributes = {
+        item.name: len(item.stream.columns) - (item.stream.event_time is not None) for item in inputs
+    }
+    stages = []
+    for level in range(1, dataflow.levels + 1):
+        name = f"level {level} {ship.digest}"
+        plan = LevelPlan(
+            name=name,
+            level=level,
+            ship=ship,
+            lateness=lateness,
+            names=names,
+            attributes=attributes,
+            labels=planner.labels,
+            fingerprint=fingerprint,
+            tuning=tuning,
+        )
+        stages.append(SharedStage(plan))
+    return LevelTasks(
+        inputs=planner.tasks(direct),
+        pack_end=SharedPackEnd(planner.labels),
+        stages=tuple(stages),
+        labels=planner.labels,
+        metrics=dataflow_metrics(names, dataflow),
+        reports_time=planner.reports_time,
+        partitions=partitions,
+    )
+
+
+@dataclass(frozen=True)
+class _LevelPlanner:
+    dataflow: SharedDataflow
+    inputs: Sequence[FeedInput]
+    labels: tuple[int, ...]
+    tuning: Tuning
+
+    def tasks(self, direct: Collection[str]) -> tuple[PackFeeds | PackFeedFiles, ...]:
+        read = [item for item in self.inputs if item.is_bare and item.stream.name in direct]
+        tasks: list[PackFeeds | PackFeedFiles] = [
+            self._pack_rows(item) for item in self.inputs if item not in read
+        ]
+        return (*tasks, self._pack_files(read)) if read else tuple(tasks)
+
+    @property
+    def reports_time(self) -> bool:
+        """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
+        return any(item.stream.idle_after_us is not None for item in self.inputs)
+
+    def _pack(self, item: FeedInput, given: tuple[str, ...]) -> SharedPack:
+        return SharedPack(
+            name=item.name,
+            feeds=item.feeds,
+            labels=self.labels,
+            columns=item.columns,
+            given=given,
+            reported=frozenset(one.feed for one in self.dataflow.expected),
+            tuning=self.tuning,
+        )
+
+    def _pack_rows(self, item: FeedInput) -> PackFeeds:
+        """An input as Spark reads it; columns have names of ours there, without any sign that Spark reads."""
+        stream = quote_name(item.stream.name)
+        types = {column.name: column.type for column in item.stream.columns}
+        texts: dict[str, tuple[str, str | None]] = {
+            TS: (event_microseconds(item.stream, item.stream.name), "bigint")
+        }
+        for key in (key for feed in item.feeds for key in feed.keys):
+            text = key.sql if key.type is None else f"CAST({key.sql} AS {key.type})"
+            texts[key.name] = (text, key.type or types.get(key.name))
+        for column in (column for feed in item.feeds for column in feed.columns):
+            texts.setdefault(column, (f"{stream}.{quote_name(column)}", types[column]))
+        given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(item.columns)}
+        columns = [(safe, *texts[column]) for column, safe in given.items()]
+        if self.reports_time:
+            columns.append((NOW, NOW_SQL, "bigint"))
+        pack = self._pack(item, tuple(given.values()))
+        return PackFeeds(item.name, item.stream.name, tuple(columns), item.keep, pack)
+
+    def _pack_files(self, read: Sequence[FeedInput]) -> PackFeedFiles:
+        packs = {}
+        for number, item in enumerate(read):
+            time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}
+            assert time is not None
+            columns = tuple(
+                FileColumn(TS, time, types[time], is_time=True)
+                if name == TS
+                else FileColumn(name, name, types[name])
+                for name in item.columns
+            )
+            packs[number] = (self._pack(item, item.columns), ParquetReader(columns, tuning=self.tuning))
+        streams = tuple((number, item.stream.name) for number, item in enumerate(read))
+        return PackFeedFiles(streams, PackFiles(packs))

@@ -1,0 +1,76 @@
+"""The metrics of a join: what arrived, what is kept, and what it took.
+
+Per input the tuples that arrived, were late, had no event time, were shed and are kept; per stream its
+largest event time; and the stage's state and work.
+"""
+
+from __future__ import annotations
+
+from watersmeet.kernel import JoinBucket, JoinLayout
+from watersmeet.spark.exchange.hot_keys import table_of
+from watersmeet.spark.metrics.metrics import WATERMARK, Combine, Metric, Metrics, MetricValues, max_ts
+from watersmeet.spark.stages.read_batch import Arrived
+from watersmeet.spark.stages.stage_plan import StagePlan
+
+
+def join_metrics(layout: JoinLayout, streams: tuple[str, ...]) -> Metrics:
+    """Every metric of a join."""
+    kinds = ("input", "late", "null_times", "shed", "kept", "bytes_kept")  # none is the start of another
+    return Metrics(
+        [
+            Metric("answers"),
+            Metric("probes"),
+            Metric("state_rows"),
+            Metric("state_bytes"),
+            Metric("memory_bytes"),
+            Metric("state_chunks"),
+            Metric("kernel_us"),
+            Metric("stage_us"),
+            Metric("combinations"),  # what the join found, of which `answers` are made
+            Metric("missed_milli"),  # thousandths of combinations, as estimated
+            Metric("arrived_bytes"),
+            Metric("work"),
+            Metric("buckets"),
+            *(Metric(f"{kind}_{item.alias}") for item in layout.inputs for kind in kinds),
+            Metric("busiest_stage_us", Combine.LARGEST),
+            Metric("busiest_work", Combine.LARGEST),  # of a bucket: tuples taken in, copies too, and answers
+            Metric("hot_values", Combine.LARGEST),  # in the routing table
+            WATERMARK,
+            *map(max_ts, dict.fromkeys(streams)),
+        ]
+    )
+
+
+def measure_join(
+    values: MetricValues, plan: StagePlan, number: int, bucket: JoinBucket, arrived: Arrived, answers: int
+) -> None:
+    """Counts a micro-batch of a bucket, once it is joined."""
+    work = arrived.rows.total() + answers
+    values.update(
+        answers=answers,
+        work=work,
+        busiest_work=work,
+        buckets=1,
+        hot_values=len(table_of(bucket.hot).values),
+        arrived_bytes=arrived.nbytes,
+        probes=bucket.counts.probes,
+        combinations=bucket.counts.answers,
+        missed_milli=round(1000 * bucket.counts.missed),
+        state_rows=bucket.state_rows,
+        state_bytes=bucket.state_bytes,
+        memory_bytes=bucket.used_bytes + bucket.waiting_bytes,
+        state_chunks=bucket.join.chunk_count,
+        watermark_us=bucket.watermark.now,
+    )
+    for index, item in enumerate(plan.bucket.layout.inputs):
+        alias, reported = item.alias, arrived.of(index)
+        store, newest = bucket.join.stores[alias], max_ts(plan.streams[index]).name
+        values[f"shed_{alias}"] = bucket.counts.shed.get(alias, 0)
+        values[f"kept_{alias}"] = store.live_rows
+        values[f"bytes_kept_{alias}"] = store.payload_bytes
+        values[newest] = max([values[newest], *(message.max_ts for message in reported)])
+        if plan.grid.is_home(number, item.classes):  # a tuple counts in the first bucket it was sent to
+            late = bucket.counts.late.get(alias, 0) - arrived.late_copies[index]
+            values[f"input_{alias}"] = arrived.rows[index] - arrived.copies[index]
+            values[f"late_{alias}"] = late + sum(message.late for message in reported)
+            values[f"null_times_{alias}"] = sum(message.null_times for message in reported)

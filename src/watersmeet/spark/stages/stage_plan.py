@@ -1,0 +1,36 @@
+"""All that the stages of a join must know; it travels to the workers with every task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from watersmeet.kernel import BucketPlan, Grid
+from watersmeet.spark.exchange.file_input import FileInput
+from watersmeet.spark.exchange.hot_keys import HotKeys
+from watersmeet.spark.sources.parquet.rows import FileColumn
+from watersmeet.spark.stages.answers import AnswerBlobs, AnswerOutput
+from watersmeet.spark.tuning import DEFAULT, Tuning
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """What one stage of a join must know."""
+
+    name: str
+    bucket: BucketPlan
+    streams: tuple[str, ...]  # the stream of each input, in order
+    grid: Grid
+    labels: tuple[int, ...]
+    fingerprint: str
+    late: Mapping[str, tuple[FileColumn, ...]] = field(default_factory=dict)  # what may come after the join
+    cached_buckets: int | None = None  # of this stage a worker may keep between batches; None: any number
+    hot: HotKeys | None = None
+    output: AnswerOutput = field(default_factory=AnswerBlobs)
+    files: Mapping[int, FileInput] = field(default_factory=dict)  # inputs whose files the stage reads
+    tuning: Tuning = DEFAULT
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether memory is short."""
+        return self.bucket.limit is not None

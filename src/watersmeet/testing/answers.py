@@ -1,0 +1,142 @@
+"""From the output of the last stage to answers: what Spark SQL does, by the oracle's evaluator."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType, TimestampType
+
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
+from watersmeet.oracle.oracle import Row
+from watersmeet.query import Expr, Query
+from watersmeet.query.values import canonical, timestamp_us
+from watersmeet.spark.compile.tasks import DistinctTasks
+from watersmeet.spark.metrics.metrics import METRICS
+from watersmeet.spark.stages.distinct import LEFT_OUT
+from watersmeet.testing.cluster import Cluster
+from watersmeet.testing.sources import typed_array
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+Combination = tuple[Rows, int, int | None, int | None]  # tuples by alias, t, the answer's end, the tick
+Selected = tuple[Row, int, int | None]  # a row of the SELECT list, t, the answer's end
+
+
+def answer_rows(schema: StructType, output: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Complete combinations of a stage whose answers are rows of plain columns, as `schema` has them."""
+    found = []
+    for batch in output:
+        own, place, columns = batch.filter(pc.is_null(batch.column(METRICS))), 0, {}
+        for field in schema:
+            inside = list(field.dataType) if isinstance(field.dataType, StructType) else [field]
+            arrays = []
+            for part in inside:
+                array = own.column(f"c{place}")
+                arrays.append(array.cast(_TIMESTAMP) if isinstance(part.dataType, TimestampType) else array)
+                place += 1
+            is_struct = isinstance(field.dataType, StructType)
+            names = [part.name for part in inside]
+            columns[field.name] = pa.StructArray.from_arrays(arrays, names) if is_struct else arrays[0]
+        found.append(pa.RecordBatch.from_pydict(columns))
+    return found
+
+
+def combinations(query: Query, batches: Sequence[pa.RecordBatch], time: str = ANSWER_TS) -> list[Combination]:
+    """Complete combinations as the oracle has them: event times are whole microseconds."""
+    found: list[Combination] = []
+    for batch in batches:
+        for row in batch.to_pylist():
+            rows = {}
+            for item in query.inputs:
+                values = dict(row.get(item.alias) or {})
+                if item.stream.event_time in values:
+                    values[item.stream.event_time] = _instant(values[item.stream.event_time])
+                rows[item.alias] = values
+            found.append((rows, _instant(row[time]), row.get(ANSWER_END), _instant(row.get(TICK))))
+    return found
+
+
+def select_rows(
+    query: Query, found: Sequence[Combination], conditions: Sequence[str] | None = None
+) -> list[Selected]:
+    """The SELECT list over the combinations that meet the residual conditions."""
+    texts = [expr.sql for expr in query.residual] if conditions is None else conditions
+    residual = [Expr(text) for text in texts]
+    return [
+        (tuple(evaluate(output.expr, rows, t) for output in query.select), t, end)
+        for rows, t, end, _ in found
+        if all(evaluate(expr, rows, t) is True for expr in residual)
+    ]
+
+
+def distinct_values(
+    cluster: Cluster, query: Query, distinct: DistinctTasks, selected: Sequence[Selected]
+) -> tuple[list[Row], int]:
+    """The values that appear, through the real stage, and how many it left out for want of memory."""
+    if not selected:
+        return [], 0
+    columns: dict[str, pa.Array] = {}
+    for place, output in enumerate(query.select):
+        type_ = output_type(query, output.expr)
+        columns[output.name] = typed_array([row[place] for row, _, _ in selected], type_)
+    columns[ANSWER_TS] = pa.array([t for _, t, _ in selected], pa.int64()).cast(_TIMESTAMP)
+    columns[ANSWER_END] = pa.array([end for _, _, end in selected], pa.int64())
+    rows = cluster.run_map(distinct.pack, [pa.RecordBatch.from_pydict(columns)])
+    stage = distinct.stage
+    released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
+    times = [query_time(query, each.expr) for each in query.select]
+    found = [
+        tuple(
+            _instant(value) if is_time else value for value, is_time in zip(row.values(), times, strict=True)
+        )
+        for batch in distinct.unpack(iter(released))
+        for row in batch.to_pylist()
+    ]
+    left_out = [number or 0 for batch in released for number in batch.column(LEFT_OUT).to_pylist()]
+    return found, sum(left_out)
+
+
+def group_rows(query: Query, found: Sequence[Combination]) -> list[Row]:
+    """The groups of the answers sampled at each tick."""
+    aggregate = query.aggregate
+    assert aggregate is not None
+    groups: dict[Hashable, list[Rows]] = {}
+    ticks: dict[Hashable, int] = {}
+    for rows, t, _, tick in found:
+        assert tick is not None
+        if all(evaluate(expr, rows, t) is True for expr in query.residual):
+            key = (tick, canonical([evaluate(expr, rows, tick) for expr in aggregate.group_by]))
+            groups.setdefault(key, []).append(rows)
+            ticks[key] = tick
+    return [
+        tuple(evaluate_group(output.expr, group, ticks[key]) for output in query.select)
+        for key, group in groups.items()
+        if aggregate.having is None or evaluate_group(aggregate.having, group, ticks[key]) is True
+    ]
+
+
+def query_time(query: Query, expr: Expr) -> bool:
+    """Whether an expression is an event time or t itself, which the oracle has in microseconds."""
+    if expr.is_column:
+        ref = expr.columns[0]
+        return query.input(ref.alias).stream.event_time == ref.column
+    return expr.sql == "answer_time"
+
+
+def output_type(query: Query, expr: Expr) -> str | None:
+    """Spark's name of the type of an output, where it is known."""
+    if query_time(query, expr):
+        return "timestamp"
+    if expr.is_column:
+        column = query.input(expr.columns[0].alias).stream.column(expr.columns[0].column)
+        return column.type if column is not None else None
+    return expr.type
+
+
+def _instant(value: Any) -> Any:
+    return timestamp_us(value) if isinstance(value, dt.datetime) else value

@@ -1,0 +1,31 @@
+"""A few random cases through Spark, by seeds that are known to have answers; the many run in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.compile.differential import check
+from tests.testing.random_cases import draw_case
+
+# By seed of `tests/testing/random_cases.py`: what Spark itself does between the tasks differs in each.
+ROWS = {28: "rows", 75: "numbered", 90: "distinct", 7: "aggregate"}
+FILES = {43: "files", 99: "files"}
+
+
+@pytest.mark.parametrize("seed", ROWS)
+def test_answers_are_the_oracles_where_spark_reads(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    case = draw_case(seed)
+    assert case.variant == ROWS[seed]
+    check(spark, tmp_path, case.query, case.batches)
+
+
+@pytest.mark.parametrize("seed", FILES)
+def test_answers_are_the_oracles_where_files_are_read_directly(
+    seed: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    case = draw_case(seed)
+    assert case.variant == FILES[seed]
+    check(spark, tmp_path, case.query, case.batches, direct=True)
