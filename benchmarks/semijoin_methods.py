@@ -17,7 +17,9 @@ FACTORS = (0.02, 0.05, 0.1, 0.2, 0.5)
 
 def costs(factor: float) -> dict[Method, float]:
     """Each method's cost with this selectivity factor of S2."""
-    join = OneWayJoin(STREAM, replace(STREAM, distinct=1 / factor), LINK, LINK, INTERVAL_S)
+    join = OneWayJoin(
+        STREAM, replace(STREAM, distinct=1 / factor), link=LINK, back=LINK, interval_s=INTERVAL_S
+    )
     return {method: join_cost(join, method).total for method in PAPER_METHODS}
 
 

@@ -99,9 +99,9 @@ class Session:
             name,
             columns,
             _event_time(name, columns, event_time),
-            _duration(name, "lateness", lateness),
-            None if idle_after is None else _duration(name, "idle_after", idle_after),
-            site,
+            lateness_us=_duration(name, "lateness", lateness),
+            idle_after_us=None if idle_after is None else _duration(name, "idle_after", idle_after),
+            site=site,
         )
         self._streams[name.lower()] = stream
         self._sources[name] = frame if event_time else stamp_arrivals(frame)

@@ -231,7 +231,7 @@ class _Drawer:
         columns += [Column(name, PAYLOADS[name][0]) for name in sorted(chosen)]
         columns.append(Column("ts", "timestamp"))
         lateness = self.rng.choice([0, 1, 5, 10])
-        return Stream(f"s{number + 1}", tuple(columns), "ts", lateness)
+        return Stream(f"s{number + 1}", tuple(columns), "ts", lateness_us=lateness)
 
     def _window(self, number: int) -> Window:
         rng, size = self.rng, self.rng.choice([5, 7, 10, 15, 20, 30])
@@ -305,7 +305,8 @@ def _shared_queries(rng: random.Random) -> dict[str, Query]:
     """A few queries over the same streams, some of which have joins in common."""
     columns = [Column(name, "bigint") for name in ("x", "y", "v")]
     streams = [
-        Stream(f"s{n}", (*columns, Column("ts", "timestamp")), "ts", rng.choice([0, 1, 5])) for n in range(3)
+        Stream(f"s{n}", (*columns, Column("ts", "timestamp")), "ts", lateness_us=rng.choice([0, 1, 5]))
+        for n in range(3)
     ]
     found = {}
     for number in range(rng.randint(2, 4)):
@@ -339,7 +340,9 @@ def _shared_queries(rng: random.Random) -> dict[str, Query]:
             )
         residual = (_no_more(aliases[0], aliases[-1]),) if rng.random() < 0.3 else ()
         time = Output("answer_time", Expr("answer_time", uses_answer_time=True))
-        found[f"q{number}"] = Query(inputs, JoinGraph(tuple(aliases), classes), (*outputs, time), residual)
+        found[f"q{number}"] = Query(
+            inputs, JoinGraph(tuple(aliases), classes), (*outputs, time), residual=residual
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from watersmeet.query.duration import format_duration
 from watersmeet.query.expression import ColumnRef, Expr
@@ -61,6 +61,7 @@ class Query:
     inputs: tuple[Input, ...]
     graph: JoinGraph
     select: tuple[Output, ...]
+    _: KW_ONLY
     residual: tuple[Expr, ...] = ()
     distinct: bool = False
     aggregate: Aggregate | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.query.duration import format_duration
 
@@ -63,6 +63,7 @@ class Stream:
     name: str
     columns: tuple[Column, ...]
     event_time: str | None = None
+    _: KW_ONLY
     lateness_us: int = 0  # the papers' delta
     idle_after_us: int | None = None
     site: str | None = None

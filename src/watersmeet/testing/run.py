@@ -78,8 +78,8 @@ def declare(
         stream.name,
         tuple(Column(column.name, column.type) for column in stream.columns),
         stream.event_time,
-        parse_duration(lateness),
-        None if idle_after is None else parse_duration(idle_after),
+        lateness_us=parse_duration(lateness),
+        idle_after_us=None if idle_after is None else parse_duration(idle_after),
     )
 
 

@@ -66,7 +66,7 @@ class QuerySetCase:
 def query_sets(draw: st.DrawFn, max_queries: int = 4, max_inputs: int = 4) -> QuerySetCase:
     """A few queries that come and go over two or three streams."""
     streams = tuple(
-        Stream(f"s{n}", COLUMNS, "ts", draw(st.sampled_from([0, 1, 5, 10])))
+        Stream(f"s{n}", COLUMNS, "ts", lateness_us=draw(st.sampled_from([0, 1, 5, 10])))
         for n in range(draw(st.integers(2, 3)))
     )
     batches = draw(microbatches(_spanning(streams)))
@@ -107,7 +107,7 @@ def joinable_queries(draw: st.DrawFn, streams: Sequence[Stream], max_inputs: int
         sides = [draw(_attribute(aliases[n], type_)) for n in members]
         classes.append(AttributeClass(tuple(sides), type_))
     graph = JoinGraph(tuple(aliases), tuple(classes))
-    return Query(tuple(inputs), graph, draw(_select(aliases)), draw(_residual(aliases)))
+    return Query(tuple(inputs), graph, draw(_select(aliases)), residual=draw(_residual(aliases)))
 
 
 @st.composite

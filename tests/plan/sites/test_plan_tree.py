@@ -24,7 +24,15 @@ def partition(number: int, site: str, other: str) -> PartitionPlan:
 
 S1, S2, S3 = (StreamLeaf(f"s{n}", f"n{n}", 3500.0, 10.0) for n in (1, 2, 3))
 PARTS = (*(partition(n, "n1", "n2") for n in range(1, 7)), partition(7, "n2", "n1"))
-TREE = MJoin((PMJoin("s1.k = s2.k", (S1, S2), PARTS, 14.0, 20.0), S3), "n3", 0.5, 30.0)
+TREE = MJoin(
+    (
+        PMJoin(attribute="s1.k = s2.k", inputs=(S1, S2), partitions=PARTS, rate_per_s=14.0, tuple_bytes=20.0),
+        S3,
+    ),
+    "n3",
+    0.5,
+    30.0,
+)
 
 
 def test_partitions_with_plans_alike_are_printed_as_one() -> None:
@@ -56,7 +64,13 @@ def test_links_add_partitions_up_and_make_the_cost() -> None:
 
 
 def test_a_partition_that_ends_where_the_parent_runs_ships_nothing_more() -> None:
-    inner = PMJoin("k", (S1, S2), (partition(1, "n1", "n2"), partition(2, "n2", "n1")), 4.0, 20.0)
+    inner = PMJoin(
+        attribute="k",
+        inputs=(S1, S2),
+        partitions=(partition(1, "n1", "n2"), partition(2, "n2", "n1")),
+        rate_per_s=4.0,
+        tuple_bytes=20.0,
+    )
     plan = MJoin((inner, StreamLeaf("s3", "n1", 1.0, 10.0)), "n1", 1.0, 30.0)
     assert [(load.source, load.target) for load in links(plan)] == [("n2", "n1"), ("n1", "n2"), ("n2", "n1")]
     assert cost_bytes_per_s(plan) == 10.0 + 10.0 + 40.0

@@ -32,7 +32,13 @@ def query(windows: tuple[str, ...] = ("[RANGE 10 SECONDS]", "[RANGE 10 SECONDS]"
 
 
 def load(alias: str, tuples: float, *, window_s: float = 10, nbytes: float = 100) -> InputLoad:
-    return InputLoad(alias, tuples / window_s, tuples, nbytes / 2, nbytes / 2)
+    return InputLoad(
+        alias=alias,
+        rate_per_s=tuples / window_s,
+        window_tuples=tuples,
+        payload_bytes=nbytes / 2,
+        index_bytes=nbytes / 2,
+    )
 
 
 def test_the_last_tuple_of_an_answer_need_not_be_kept() -> None:

@@ -145,7 +145,14 @@ def statistics(draw: st.DrawFn) -> Statistics:
     ends = st.tuples(st.sampled_from("ab"), st.sampled_from("ab"))
     network = draw(st.builds(Network, st.dictionaries(ends, link), st.one_of(st.just(Link()), link)))
     size = draw(st.sampled_from([None, 3.5]))
-    return Statistics(streams, selectivities, {"s1.k > 1": 0.5}, network, size, draw(quantities(1.0, 9e3)))
+    return Statistics(
+        streams,
+        selectivities,
+        filters={"s1.k > 1": 0.5},
+        network=network,
+        result_tuple_bytes=size,
+        unbounded_window_s=draw(quantities(1.0, 9e3)),
+    )
 
 
 @given(statistics())

@@ -79,7 +79,7 @@ def test_a_query_reads_sites_filters_and_selectivities_by_its_own_names() -> Non
     known = Statistics(
         {"s": StreamStatistics(site="rome")},
         {frozenset({"s.k"}): 0.2},
-        {filters[0]: 0.5, filters[1]: 0.1},
+        filters={filters[0]: 0.5, filters[1]: 0.1},
     )
     assert [known.site(item) for item in query.inputs] == ["paris", "rome", "rome"]
     assert known.filter_selectivity(query.inputs[0]) == pytest.approx(0.05)

@@ -53,7 +53,7 @@ class Alternative:
         return {"strategy": self.strategy, "cost": self.cost, "unit": self.unit, "why": self.why, **state}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """A plan with its reasons; `physical` is what the engine runs."""
 
@@ -181,11 +181,11 @@ def explain(
     ]
     alternatives += [Alternative(name, None, None, reason) for name, reason in refused.items()]
     return Explanation(
-        query,
-        chosen,
-        tuple(alternatives),
-        planning.sites,
-        plan_physical(query, partitions, statistics, routing),
-        plan_probing(query, statistics),
-        notes_on(query, statistics, chosen),
+        query=query,
+        chosen=chosen,
+        alternatives=tuple(alternatives),
+        sites=planning.sites,
+        physical=plan_physical(query, partitions, statistics, routing),
+        probing=plan_probing(query, statistics),
+        notes=notes_on(query, statistics, chosen),
     )

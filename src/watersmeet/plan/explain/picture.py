@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from watersmeet.plan.routing.pipeline_or_shares import PricedShares
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, PMJoin, StreamLeaf, alike_partitions, number
@@ -16,6 +16,7 @@ class PictureNode:
 
     title: str
     site: str
+    _: KW_ONLY
     is_stream: bool = False
     detail: str = ""
     sent: str = ""
@@ -56,11 +57,11 @@ def _node(plan: PlanNode, target: str | None) -> PictureNode:
     sent = f"{number(plan.bytes_per_s)} B/s" if moves else ""
     detail = f"{number(plan.rate_per_s)} tuples/s"
     if isinstance(plan, StreamLeaf):
-        return PictureNode(plan.name, plan.site, True, detail, sent)
+        return PictureNode(plan.name, plan.site, is_stream=True, detail=detail, sent=sent)
     if isinstance(plan, PMJoin):
-        return PictureNode(f"PMJoin: {plan.name}", plan.site, False, detail, sent)
+        return PictureNode(f"PMJoin: {plan.name}", plan.site, detail=detail, sent=sent)
     inputs = tuple(_node(child, plan.site) for child in plan.inputs)
-    return PictureNode("⋈", plan.site, False, detail, sent, inputs)
+    return PictureNode("⋈", plan.site, detail=detail, sent=sent, inputs=inputs)
 
 
 def picture_semijoin(plan: SemijoinPlan) -> tuple[PictureTree, ...]:
@@ -71,20 +72,20 @@ def picture_semijoin(plan: SemijoinPlan) -> tuple[PictureTree, ...]:
 
 def _sequence(steps: tuple[SemijoinStep, ...]) -> PictureNode:
     first = steps[0]
-    left = PictureNode(first.source[0], first.source_site, True)
+    left = PictureNode(first.source[0], first.source_site, is_stream=True)
     for step in steps:
         there, back = (step.cost.bytes_per_s(to_source=to_source) for to_source in (False, True))
         apart = step.source_site != step.target_site
         right = PictureNode(
             " ⋈ ".join(step.target),
             step.target_site,
-            True,
+            is_stream=True,
             sent=f"{number(back)} B/s" if apart and back else "",
         )
         sent = f"{number(there)} B/s" if apart and there else ""
-        left = PictureNode(left.title, left.site, left.is_stream, left.detail, sent, left.inputs)
+        left = replace(left, sent=sent)
         detail = f"{number(step.cost.total)} s/s"
-        left = PictureNode(step.method.value, step.output_site, False, detail, "", (left, right))
+        left = PictureNode(step.method.value, step.output_site, detail=detail, inputs=(left, right))
     return left
 
 
@@ -95,14 +96,17 @@ def picture_shares(routing: PricedShares, sites: Mapping[str, str]) -> tuple[Pic
         PictureNode(
             delivery.name,
             sites[delivery.name],
-            True,
-            f"{number(delivery.bytes_per_s / delivery.copies)} B/s",
-            f"×{delivery.copies}" if delivery.copies > 1 else "",
+            is_stream=True,
+            detail=f"{number(delivery.bytes_per_s / delivery.copies)} B/s",
+            sent=f"×{delivery.copies}" if delivery.copies > 1 else "",
         )
         for delivery in routing.deliveries
     )
     buckets = routing.hypercube.buckets_used
     root = PictureNode(
-        f"⋈ in {buckets} buckets", "engine", False, f"{grid}, {number(routing.bytes_per_s)} B/s", "", inputs
+        f"⋈ in {buckets} buckets",
+        "engine",
+        detail=f"{grid}, {number(routing.bytes_per_s)} B/s",
+        inputs=inputs,
     )
     return (PictureTree("hypercube", root),)

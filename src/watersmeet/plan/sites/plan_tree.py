@@ -83,7 +83,7 @@ class PartitionPlan:
     plan: StreamLeaf | MJoin
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PMJoin(_Join):
     """A join on one attribute whose inputs are partitioned by value, each partition with its own plan.
 

@@ -169,7 +169,7 @@ def typed_demands(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SizeReport:
     """What `size` says: the partitions a target takes, and the completeness of other numbers of them."""
 
@@ -231,12 +231,12 @@ def size(
         needed = _first_reaching(lambda count: completeness(at(count), count), target)
     counts = sorted({*_ladder(needed), *([partitions] if partitions else [])})
     return SizeReport(
-        at(needed),
-        target,
-        needed,
-        tuple((count, completeness(at(count), count)) for count in counts),
-        partitions,
-        completeness(at(partitions), partitions) if partitions else None,
+        streams=at(needed),
+        target=target,
+        needed=needed,
+        table=tuple((count, completeness(at(count), count)) for count in counts),
+        partitions=partitions,
+        completeness=completeness(at(partitions), partitions) if partitions else None,
     )
 
 

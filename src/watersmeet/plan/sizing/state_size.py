@@ -33,7 +33,7 @@ WORKER_BYTES = 170e6  # of a Python worker before it holds anything: Arrow, NumP
 LADDER = (0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InputLoad:
     """What one input brings and keeps."""
 
@@ -69,7 +69,14 @@ def analysed_loads(query: Query, statistics: Statistics, copies: Mapping[str, in
         index = ENTRY_BYTES + INDEX_BYTES * classes
         times = copies.get(item.alias, 1)
         loads.append(
-            InputLoad(item.alias, source.rate_per_s, source.window_tuples, source.tuple_bytes, index, times)
+            InputLoad(
+                alias=item.alias,
+                rate_per_s=source.rate_per_s,
+                window_tuples=source.window_tuples,
+                payload_bytes=source.tuple_bytes,
+                index_bytes=index,
+                copies=times,
+            )
         )
     return tuple(loads)
 
@@ -96,7 +103,16 @@ def live_loads(query: Query, progress: Mapping[str, Any], copies: Mapping[str, i
             )
         window, own = item.window, seen["kept_bytes"] / max(1, seen["kept"])
         tuples = rate * (window.duration_us or 0) / 1e6 if window.row_count is None else window.row_count
-        loads.append(InputLoad(item.alias, rate, tuples, own, index, copies.get(item.alias, 1)))
+        loads.append(
+            InputLoad(
+                alias=item.alias,
+                rate_per_s=rate,
+                window_tuples=tuples,
+                payload_bytes=own,
+                index_bytes=index,
+                copies=copies.get(item.alias, 1),
+            )
+        )
     return tuple(loads)
 
 

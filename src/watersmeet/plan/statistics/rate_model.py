@@ -84,7 +84,7 @@ def window_tuples(window: Window, rate_per_s: float, unbounded_window_s: float) 
     return rate_per_s * unbounded_window_s if expected is None else expected
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """A source stream as the model sees it, local filters applied."""
 
@@ -106,7 +106,14 @@ class Source:
     ) -> Source:
         """A stream of this rate and window, of which a local filter keeps a share."""
         turnover = rate_per_s / window_tuples
-        return Source(alias, site, rate_per_s * kept, window_tuples * kept, tuple_bytes, turnover)
+        return Source(
+            alias=alias,
+            site=site,
+            rate_per_s=rate_per_s * kept,
+            window_tuples=window_tuples * kept,
+            tuple_bytes=tuple_bytes,
+            turnover_per_s=turnover,
+        )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -134,6 +134,7 @@ class Statistics:
 
     streams: Mapping[str, StreamStatistics] = field(default_factory=lambda: MappingProxyType({}))
     selectivities: Mapping[frozenset[str], float] = field(default_factory=lambda: MappingProxyType({}))
+    _: KW_ONLY
     filters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     network: Network = field(default_factory=Network)
     result_tuple_bytes: float | None = None

@@ -202,7 +202,13 @@ def test_a_partitioned_plan_without_its_router_is_refused() -> None:
     query, _ = example_1()
     plan = plan_scheme("pmjoin").root
     assert isinstance(plan, PMJoin)
-    bare = PMJoin(plan.attribute, plan.inputs, plan.partitions, plan.rate_per_s, plan.tuple_bytes)
+    bare = PMJoin(
+        attribute=plan.attribute,
+        inputs=plan.inputs,
+        partitions=plan.partitions,
+        rate_per_s=plan.rate_per_s,
+        tuple_bytes=plan.tuple_bytes,
+    )
     with pytest.raises(ConfigurationError, match="does not say how"):
         PmjoinNetwork(query, bare)
 

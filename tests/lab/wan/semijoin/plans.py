@@ -32,7 +32,9 @@ def model_of(
         )
         for alias, site in zip(graph.aliases, sites, strict=True)
     )
-    return SemijoinModel(graph, streams, Network(default=link or Link()), interval_us / 1e6)
+    return SemijoinModel(
+        graph, streams, network=Network(default=link or Link()), interval_s=interval_us / 1e6
+    )
 
 
 def random_plan(

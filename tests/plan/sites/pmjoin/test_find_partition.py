@@ -162,7 +162,9 @@ def test_optimal_partition_plans_know_where_their_results_must_go() -> None:
     chosen = [Candidate(inner, 0, inner.inputs, ())]
     parts = {}
     for target in (None, "p"):
-        partitioner = Partitioner(model, chosen, 2, "hash", "optimal", 0)
+        partitioner = Partitioner(
+            model=model, chosen=chosen, partitions=2, partitioning="hash", optimizer="optimal", seed=0
+        )
         leaves = (StreamLeaf("s0", "p", 4.0, 1.0), StreamLeaf("s1", "q", 5.0, 1.0))
         parts[target] = [part.plan.site for part in partitioner.plans(0, leaves, target)]
     assert parts == {None: ["q", "q"], "p": ["p", "p"]}

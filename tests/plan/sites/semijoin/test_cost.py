@@ -31,7 +31,7 @@ FIGURE_7 = JoinSide(rate_per_s=300, window_tuples=900, tuple_bytes=1250, key_byt
 
 
 def figure_7(source: JoinSide = FIGURE_7, target: JoinSide = FIGURE_7) -> OneWayJoin:
-    return OneWayJoin(source, target, WAN, WAN, interval_s=0.1)
+    return OneWayJoin(source, target, link=WAN, back=WAN, interval_s=0.1)
 
 
 def transcribed(join: OneWayJoin, method: Method) -> float:

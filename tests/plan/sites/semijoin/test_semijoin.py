@@ -50,11 +50,11 @@ def uniform_model(graph: JoinGraph) -> SemijoinModel:
             SiteStream(
                 alias,
                 f"n_{alias}",
-                100,
-                120,
-                500,
-                dict.fromkeys(graph.classes_of(alias), 1 / 0.06),
-                dict.fromkeys(graph.classes_of(alias), 5),
+                rate_per_s=100,
+                window_tuples=120,
+                tuple_bytes=500,
+                distinct=dict.fromkeys(graph.classes_of(alias), 1 / 0.06),
+                key_bytes=dict.fromkeys(graph.classes_of(alias), 5),
             )
             for alias in graph.aliases
         ),
@@ -85,10 +85,10 @@ def one_way_cost(
     join = OneWayJoin(
         model.side(source, target, head),
         model.side(target, source),
-        model.network.link(*sites),
-        model.network.link(sites[1], sites[0]),
-        model.interval_s,
-        model.costs,
+        link=model.network.link(*sites),
+        back=model.network.link(sites[1], sites[0]),
+        interval_s=model.interval_s,
+        costs=model.costs,
     )
     return join_cost(join, method).total
 

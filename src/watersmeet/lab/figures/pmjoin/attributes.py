@@ -123,7 +123,9 @@ def _related(one: Candidate, other: Candidate) -> bool:
 
 
 def _partitioned(model: RateModel, plan: PlanNode, chosen: list[Candidate]) -> PlanNode:
-    partitioner = Partitioner(model, chosen, PARTITIONS, "rate", "heuristic", 0)
+    partitioner = Partitioner(
+        model=model, chosen=chosen, partitions=PARTITIONS, partitioning="rate", optimizer="heuristic", seed=0
+    )
     return partitioner.rebuild(plan, None) if isinstance(plan, MJoin) else plan
 
 

@@ -265,11 +265,11 @@ def log_model(window_ms: float) -> SemijoinModel:
         SiteStream(
             alias,
             f"N{alias[1:]}",
-            day.rate_per_s,
-            day.rate_per_s * window_ms / 1000,
-            TUPLE_BYTES,
-            {0: 1 / day.factor},
-            {0: TUPLE_BYTES / 8},  # one of eight attributes
+            rate_per_s=day.rate_per_s,
+            window_tuples=day.rate_per_s * window_ms / 1000,
+            tuple_bytes=TUPLE_BYTES,
+            distinct={0: 1 / day.factor},
+            key_bytes={0: TUPLE_BYTES / 8},  # one of eight attributes
         )
         for alias, day in zip(STREAMS, PAPER_DAYS, strict=True)
     )

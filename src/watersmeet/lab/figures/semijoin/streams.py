@@ -58,12 +58,12 @@ def two_streams(source: JoinSide, target: JoinSide, link: Link, interval_s: floa
         SiteStream(
             f"S{n}",
             f"N{n}",
-            side.rate_per_s,
-            side.window_tuples,
-            side.tuple_bytes,
-            {0: side.distinct},
-            {0: side.key_bytes},
+            rate_per_s=side.rate_per_s,
+            window_tuples=side.window_tuples,
+            tuple_bytes=side.tuple_bytes,
+            distinct={0: side.distinct},
+            key_bytes={0: side.key_bytes},
         )
         for n, side in ((1, source), (2, target))
     ]
-    return SemijoinModel(graph, tuple(streams), Network(default=link), interval_s)
+    return SemijoinModel(graph, tuple(streams), network=Network(default=link), interval_s=interval_s)

@@ -173,10 +173,17 @@ def partitioned_plan(
     separable = [len(attribute.groups.cells) > 1 for attribute in model.attributes]
     candidates = [found for found in find_partition(model, plan) if separable[found.attribute]]
     chosen = select_partitions(candidates)
-    return Partitioner(model, chosen, partitions, partitioning, optimizer, seed).rebuild(plan, None)
+    return Partitioner(
+        model=model,
+        chosen=chosen,
+        partitions=partitions,
+        partitioning=partitioning,
+        optimizer=optimizer,
+        seed=seed,
+    ).rebuild(plan, None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Partitioner:
     """Replaces the chosen operators of a plan by PMJoins."""
 
@@ -200,7 +207,14 @@ class Partitioner:
                 attribute = self.model.attributes[candidate.attribute]
                 plans = self.plans(candidate.attribute, plain, target, parts)
                 router = ValueRouter(self.partitioning, attribute.groups.cells, parts)
-                return PMJoin(attribute.name, plain, plans, node.rate_per_s, node.tuple_bytes, router)
+                return PMJoin(
+                    attribute=attribute.name,
+                    inputs=plain,
+                    partitions=plans,
+                    rate_per_s=node.rate_per_s,
+                    tuple_bytes=node.tuple_bytes,
+                    router=router,
+                )
         return replace(node, inputs=tuple(self.rebuild(child, node.site) for child in node.inputs))
 
     def parts(self, attribute: int, inputs: Sequence[StreamLeaf | MJoin]) -> tuple[Partition, ...]:

@@ -42,7 +42,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from watersmeet.errors import ConfigurationError
@@ -172,6 +172,7 @@ class OneWayJoin:
 
     source: JoinSide  # S1
     target: JoinSide  # S2
+    _: KW_ONLY
     link: Link
     back: Link
     interval_s: float  # tau

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.semijoin.cost import (
@@ -50,6 +50,7 @@ class SiteStream:
 
     alias: str
     site: str
+    _: KW_ONLY
     rate_per_s: float
     window_tuples: float
     tuple_bytes: float
@@ -63,6 +64,7 @@ class SemijoinModel:
 
     graph: JoinGraph
     streams: tuple[SiteStream, ...]  # in FROM order
+    _: KW_ONLY
     network: Network = field(default_factory=lambda: Network(default=PAPER_LINK))
     interval_s: float = DEFAULT_INTERVAL_S
     costs: ProcessingCosts = field(default_factory=ProcessingCosts)
@@ -167,10 +169,10 @@ class SemijoinModel:
         return OneWayJoin(
             self.side(source, target, head),
             self.side(target, source),
-            self.network.link(*sites),
-            self.network.link(*reversed(sites)),
-            self.interval_s,
-            self.costs,
+            link=self.network.link(*sites),
+            back=self.network.link(*reversed(sites)),
+            interval_s=self.interval_s,
+            costs=self.costs,
         )
 
 
@@ -195,11 +197,11 @@ def semijoin_model(
             SiteStream(
                 item.alias,
                 source.site,
-                source.rate_per_s,
-                source.window_tuples,
-                source.tuple_bytes,
-                {index: attribute.distinct for index, attribute in known.items()},
-                {index: attribute.value_bytes for index, attribute in known.items()},
+                rate_per_s=source.rate_per_s,
+                window_tuples=source.window_tuples,
+                tuple_bytes=source.tuple_bytes,
+                distinct={index: attribute.distinct for index, attribute in known.items()},
+                key_bytes={index: attribute.value_bytes for index, attribute in known.items()},
             )
         )
 
@@ -211,10 +213,10 @@ def semijoin_model(
     return SemijoinModel(
         query.graph,
         tuple(streams),
-        statistics.network if described else Network(default=PAPER_LINK),
-        interval_s,
-        costs or ProcessingCosts(),
-        selectivity,
-        statistics.result_tuple_bytes,
-        methods,
+        network=statistics.network if described else Network(default=PAPER_LINK),
+        interval_s=interval_s,
+        costs=costs or ProcessingCosts(),
+        selectivity=selectivity,
+        result_tuple_bytes=statistics.result_tuple_bytes,
+        methods=methods,
     )
