@@ -31,6 +31,7 @@ from watersmeet.kernel import (
     StateLimit,
     StreamBounds,
     Summary,
+    Tuning,
     Watermark,
     plan_bucket,
 )
@@ -93,7 +94,7 @@ def test_distinct_keeps_the_values_that_are_present() -> None:
 
 def _levels(dataflow: SharedDataflow, queries: dict[str, Query]) -> dict[str, Any]:
     """What the only bucket of each level keeps."""
-    run = run_dataflow(lambda _: dataflow, queries, BATCHES)
+    run = run_dataflow(lambda _: dataflow, queries, BATCHES, tuning=Tuning())
     bounds = StreamBounds({stream.name: LatenessPolicy(stream.lateness_us, None) for stream in STREAMS})
     for batch in BATCHES:
         bounds.advance(Punctuation({name: max(t.ts for t in tuples) for name, tuples in batch.items()}))
