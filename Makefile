@@ -6,14 +6,14 @@ STAMP := $(VENV)/.installed
 
 SIZE ?=
 
-.PHONY: setup demo bench figures test test-pure test-spark test-long check lock clean
+.PHONY: setup demo bench figures test test-jars test-pure test-spark test-long test-faults check lock clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Watersmeet needs Python 3.11 or newer; point PYTHON at one: make setup PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
 
@@ -24,14 +24,22 @@ demo: setup
 test: setup
 	@$(MAKE) --no-print-directory --jobs=2 test-spark test-pure
 
-test-spark: setup
+test-spark: test-jars
 	$(BIN)/python -m pytest -m spark
+
+# The connectors and the Kafka broker that some of Spark's tests need, fetched once into the user's cache.
+test-jars: setup
+	@$(BIN)/python -m tests.spark.kafka.broker --fetch
 
 test-pure: setup
 	$(BIN)/python -m pytest -m "not spark"
 
-test-long: setup
+test-long: test-jars
 	$(BIN)/python -m pytest --long
+
+# Puts faults into the engine, one by one, and fails if the random cases in process miss any.
+test-faults: setup
+	$(BIN)/python -m tests.faults.run
 
 check: setup
 	$(BIN)/ruff check .
@@ -42,7 +50,7 @@ check: setup
 # Our engine beside Spark's own joins; fails if netmon3 is less than RATIO times as fast as the faster cascade.
 RATIO ?= 5
 bench: setup
-	$(BIN)/watersmeet bench --quick --batch-rows 500000 --warm-up 30 --at-least $(RATIO)
+	$(BIN)/watersmeet bench joins --quick --batch-rows 500000 --warm-up 30 --at-least $(RATIO)
 
 # Our engine beside Flink and Pathway, each in an environment of its own; PEERS="--rows 100000" for a short run.
 PEERS ?=

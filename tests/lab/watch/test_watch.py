@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.paths import ROOT
 from watersmeet.cli.lab import lab_commands
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.watch.page import to_page
@@ -18,7 +17,7 @@ from watersmeet.lab.watch.recording import Event, Holding, Recording, Step
 from watersmeet.lab.watch.scenarios import SCENARIOS, record
 from watersmeet.lab.watch.text import step_text, to_text
 
-GOLDEN = ROOT / "tests" / "lab" / "overlay" / "rjoin" / "golden" / "rjoin_figure_1.txt"
+GOLDEN = Path(__file__).parent / "golden" / "rjoin_figure_1.txt"
 
 
 def data_of(page: str) -> dict[str, object]:
@@ -29,6 +28,7 @@ def data_of(page: str) -> dict[str, object]:
 
 
 def test_rjoin_shows_the_messages_of_the_golden_transcript() -> None:
+    """RJoin's Figure 1: every message with the nodes it passes, in order."""
     lines: list[str] = []
     for number, event in enumerate(record("rjoin").events, start=1):
         lines.append(f"Event {number}: {event.title}")
@@ -48,14 +48,14 @@ def test_rjoin_queries_and_tuples_sit_where_their_messages_went() -> None:
     assert Holding("answer", "(6, 9) of q1") in recording.at_end[0]
 
 
-def test_rjoin_tuples_leave_the_altt_when_their_time_is_over() -> None:
+def test_rjoin_tuples_leave_the_altt_when_they_expire() -> None:
     first, second = record("rjoin").events[1:3]
     assert any("in the ALTT" in kept.text for kept in second.before[8])
     assert not any("R(2, 5, 8) under R+A, in the ALTT" in kept.text for kept in second.steps[-1].holdings[8])
     assert first.before.get(4) is None
 
 
-def test_dhtjoin_tells_everyone_and_indexes_only_what_the_query_needs() -> None:
+def test_dhtjoin_reaches_everyone_and_indexes_only_what_the_query_needs() -> None:
     early, posed, *published = record("dhtjoin").events
     assert not early.steps, "no query needs the first tuple yet"
     assert [step.kind for step in posed.steps] == ["disseminate"] * 7
@@ -70,7 +70,7 @@ def test_dhtjoin_tells_everyone_and_indexes_only_what_the_query_needs() -> None:
     assert len({step.path[-1] for step in indexed if step.key == "number 7"}) == 1
 
 
-def test_dhtjoin_ends_with_the_answer_at_who_asked() -> None:
+def test_dhtjoin_ends_with_the_answer_at_the_node_that_asked() -> None:
     recording = record("dhtjoin")
     last = recording.events[-1].steps[-1]
     assert (last.kind, last.text) == ("answers", "answer (2, 3, 5) of q1")

@@ -5,6 +5,7 @@ runs use: WATERSMEET_TEST_JARS, or a folder in the user's cache.
 
     python -m tests.spark.kafka.broker          # a broker to try things with, until Ctrl-C
     python -m tests.spark.kafka.broker --jars   # the connector's jars as a setting of Spark's
+    python -m tests.spark.kafka.broker --fetch  # fills the cache; says what cannot be had
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def fetch(coordinates: Sequence[str], *, transitive: bool) -> list[Path]:
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix="watersmeet-ivy-") as scratch:
             draft = Path(scratch) / "jars"
-            _run_ivy(coordinates, Path(scratch), draft, folder.parent / "ivy", transitive)
+            _run_ivy(coordinates, Path(scratch), draft, Path(scratch) / "ivy", transitive)
             folder.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(OSError):  # another run was faster
                 shutil.move(draft, folder)
@@ -90,11 +92,13 @@ def connector_jars() -> tuple[Path, ...]:
     spark, scala, _ = installed_spark()
     matching = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}"
     avro = f"org.apache.spark:spark-avro_{scala}:{spark}"
-    jars = [
-        *_either((matching,), OLDER_CONNECTOR),
-        *_either((avro,), OLDER_AVRO),
-        *fetch((POSTGRES,), transitive=False),
-    ]
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(_either, (matching,), OLDER_CONNECTOR),
+            pool.submit(_either, (avro,), OLDER_AVRO),
+            pool.submit(fetch, (POSTGRES,), transitive=False),
+        ]
+    jars = [jar for job in jobs for jar in job.result()]
     ours = {path.name for path in installed_spark()[2].glob("*.jar")}
     return tuple(jar for jar in jars if jar.name not in ours)
 
@@ -216,7 +220,20 @@ def running_broker(folder: Path) -> Iterator[Broker]:
         broker.stop(signal.SIGKILL)
 
 
+def fetch_all() -> None:
+    """Fetches what tests need, all at once: most of the time is waiting."""
+    with ThreadPoolExecutor() as pool:
+        for job in [pool.submit(connector_jars), pool.submit(_classpath)]:
+            try:
+                job.result()
+            except NotFetchedError as error:
+                print(f"tests that need it will be skipped: {error}")
+
+
 def main() -> None:
+    if "--fetch" in sys.argv:
+        fetch_all()
+        return
     if "--jars" in sys.argv:
         print("".join(f"{key}={value}" for key, value in jars_setting().items()))
         return

@@ -60,7 +60,7 @@ def figure_page(
 def commands(
     figures: Sequence[Mapping[str, Any]], folder: str, quick: bool, pictures: str | None = None
 ) -> list[str]:
-    """What to type to make the page again; its pictures are in a folder of the page's name."""
+    """The commands that make the page again; its pictures are in a folder of the page's name."""
     small = " --quick" if quick else ""
     made = []
     for figure in figures:

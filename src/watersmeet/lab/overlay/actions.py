@@ -1,4 +1,4 @@
-"""What a protocol's node can ask of the overlay, and what the overlay asks of a protocol.
+"""The interface between protocols and the overlay: messages, actions, and what a protocol must offer.
 
 A protocol handles a message and returns actions; messages are addressed by key, or by a node's number where
 the protocol knows it. Nothing here touches the network, the clock or a random generator.
@@ -44,7 +44,7 @@ class MultiSend:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Deliver to a known node in one hop; with a key, to whoever is responsible by then."""
+    """Deliver to a known node in one hop; with a key, to the node responsible for it by then."""
 
     message: Message
     address: int
@@ -79,7 +79,7 @@ class Application(Protocol):
     """A protocol's nodes, all of them: state by node number, messages in, actions out."""
 
     def receive(self, node: int, message: Any, now_us: int, rng: random.Random) -> Iterable[Action]:
-        """What a node does on a message."""
+        """A node handles a message and returns actions."""
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:
         """Moves what a node keeps under keys for which `moves` holds; says how many items moved."""

@@ -1,4 +1,4 @@
-"""What each node of an overlay did and holds, and the messages by kind."""
+"""Counters of an overlay: what each node did and holds, and the hops of each kind of message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watersmeet.lab.overlay.chord.ring import Counts
 
 @dataclass
 class Counters:
-    """What each node did, by node number; `traffic` is the hops of each kind of message."""
+    """Counts by node number; `traffic` is the hops of each kind of message."""
 
     size: int
     created: Counts = field(init=False)
@@ -37,7 +37,7 @@ class Counters:
         self.size = max(size, self.size)
 
     def reset(self) -> None:
-        """Starts to count anew; what is held stays held."""
+        """Starts to count anew; items held stay counted."""
         for counts in (self.created, self.routed, self.processing, self.stored):
             counts[:] = 0
         self.traffic.clear()

@@ -1,4 +1,4 @@
-"""What comes of each input of a query at its site: tuples in order, with their lifetimes and join values.
+"""The feed of each input of a query at its site: tuples in order, with their lifetimes and join values.
 
 A site filters its own stream before anything is sent. A `Member` is a tuple that passed: its position in the
 stream, its lifetime [ts, end) and its value in each attribute class. Under a ROWS window the end is not known
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Feed:
-    """All that comes of one input: the members that pass its filters, and every ts by position."""
+    """The tuples of one input: the members that pass its filters, and every ts by position."""
 
     members: tuple[Member, ...]
     window: Window

@@ -50,7 +50,7 @@ class Link:
 
 @dataclass
 class Traffic:
-    """What crossed one direction of a link so far."""
+    """The traffic over one direction of a link so far."""
 
     bytes: float = 0.0
     messages: int = 0

@@ -22,7 +22,7 @@ def to_page(recording: Recording) -> str:
 
 
 def frames(recording: Recording) -> list[dict[str, Any]]:
-    """What the page shows one after another: each event as it begins, then each of its messages."""
+    """The frames of the page in order: each event as it begins, then each of its messages."""
     shown: list[dict[str, Any]] = []
     for number, event in enumerate(recording.events, start=1):
         title = f"Event {number}: {event.title}"

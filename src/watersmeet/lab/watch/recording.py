@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Event:
-    """What a user did at a node, what the nodes kept just before, and the messages it caused."""
+    """A user's action at a node, what the nodes kept just before, and the messages it caused."""
 
     title: str
     node: int

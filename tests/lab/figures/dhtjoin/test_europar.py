@@ -1,30 +1,42 @@
-"""The figures of Euro-Par 2008, section 4, at their quick sizes: the paper's claims hold."""
+"""The figures of Euro-Par 2008, section 4, made small: the paper's claims hold."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.lab.figures.dhtjoin.small import SMALL, small
+from watersmeet.lab.figures import Runner, run_figure, run_here
 from watersmeet.lab.figures.dhtjoin.europar import GossipTask, run_gossip
-from watersmeet.lab.figures.registry import run_figure
+from watersmeet.lab.figures.dhtjoin.traffic import TrafficTask, measure_traffic
+
+FIGURES = [f"europar-{number}" for number in range(1, 7)]
 
 
-@pytest.mark.parametrize("name", [f"europar-{number}" for number in range(1, 7)])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_claims_hold(name: str, seed: int) -> None:
-    result = run_figure(name, quick=True, seed=seed)
+def assert_claims_hold(name: str, seed: int, runner: Runner) -> None:
+    result = run_figure(name, quick=True, seed=seed, runner=runner)
     assert result.figure == name
     assert all(len(series.x) == len(series.y) > 1 for panel in result.panels for series in panel.series)
     assert [claim.text for claim in result.claims if not claim.holds] == []
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_claims_hold(name: str) -> None:
+    assert_claims_hold(name, 0, small)
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_claims_hold_at_the_quick_size(name: str, seed: int) -> None:
+    assert_claims_hold(name, seed, run_here)
+
+
 def test_dissemination_by_gossip_is_part_of_the_traffic() -> None:
     """Section 4: the messages needed to index tuples and to disseminate queries."""
-    result = run_figure("europar-2", quick=True, seed=1)
-    traffic, by_purpose = ({series.name: series.y for series in panel.series} for panel in result.panels)
-    total, gossip, tuples = traffic["DHTJoin"], by_purpose["gossip"], by_purpose["index tuple"]
-    assert [a + b for a, b in zip(gossip, tuples, strict=True)] == list(total)
-    nodes, queries = result.parameters["nodes"], result.parameters["queries"]
-    assert all(spent > count * (nodes - 1) for spent, count in zip(gossip, queries, strict=True))
+    traffic = measure_traffic(TrafficTask(SMALL, by_gossip=True))
+    assert set(traffic.dhtjoin) == {"gossip", "index tuple"}
+    assert traffic.dhtjoin_total == traffic.dhtjoin["gossip"] + traffic.dhtjoin["index tuple"]
+    assert traffic.dhtjoin["gossip"] > traffic.queries * (SMALL.nodes - 1)
 
 
 def test_on_rings_of_random_identifiers_m_opt_spares_much_as_well() -> None:

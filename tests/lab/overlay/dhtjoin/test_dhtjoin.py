@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lab.overlay.dhtjoin.rings import ask, join, quiet, tell
+from tests.lab.compared import Case, Compared, tuples_of
+from tests.lab.overlay.dhtjoin.rings import join, pose, publish, quiet
 from tests.strategies import cases
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.overlay.actions import Direct
@@ -42,20 +43,15 @@ from watersmeet.query import (
 )
 
 Streams = Mapping[str, Sequence[Tuple]]
-Case = tuple[Query, list[MicroBatch]]
 RANGE_JOINS = cases(
     min_inputs=2, max_inputs=5, kinds=("plain",), windows=(RangeWindow,), key_expressions=True
 )
-slow_to_draw = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-def in_order(query: Query, batches: Sequence[Streams]) -> dict[str, list[Tuple]]:
+def in_order(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]]:
     """All tuples of each stream, by event time: none is late."""
-    names = [stream.name for stream in query.streams]
-    return {
-        name: sorted((tuple_ for batch in batches for tuple_ in batch.get(name, ())), key=lambda one: one.ts)
-        for name in names
-    }
+    found = tuples_of(query, batches)
+    return {name: sorted(tuples, key=lambda one: one.ts) for name, tuples in found.items()}
 
 
 def feed(
@@ -89,71 +85,96 @@ def start(
 class TestAnswers:
     """The answers are the oracle's bag (section 3.3), whatever the delays."""
 
-    @slow_to_draw
-    @given(
-        case=RANGE_JOINS,
-        bound_us=st.sampled_from([0, 0, 1, 4]),
-        nodes=st.sampled_from([1, 2, 8, 13]),
-        seed=st.integers(0, 99),
-    )
-    def test_answers_are_the_oracles(self, case: Case, bound_us: int, nodes: int, seed: int) -> None:
-        query, batches = case
-        tuples = in_order(query, batches)
-        run = start(nodes, tuples, random_delay(bound_us) if bound_us else NO_DELAY, seed)
-        rng = random.Random(seed)
-        ask(run, query, run.overlay.now_us, rng.choice(list(run.overlay.ring.nodes)))
-        feed(run, query, tuples, rng)
-        run.overlay.run()
-        assert bag(run.answers["q"]) == bag(emitted(query, tuples))
+    def test_answers_are_the_oracles(self, examples: Callable[[int], settings]) -> None:
+        compared = Compared()
 
-    @slow_to_draw
-    @given(case=RANGE_JOINS, bound_us=st.sampled_from([1, 5, 20]), seed=st.integers(0, 99))
-    def test_tuples_that_overtake_their_query_wait_for_it(self, case: Case, bound_us: int, seed: int) -> None:
+        @examples(40)
+        @given(
+            case=RANGE_JOINS,
+            bound_us=st.sampled_from([0, 0, 1, 4]),
+            nodes=st.sampled_from([1, 2, 8, 13]),
+            seed=st.integers(0, 99),
+        )
+        def check(case: Case, bound_us: int, nodes: int, seed: int) -> None:
+            query, batches = case
+            tuples = in_order(query, batches)
+            run = start(nodes, tuples, random_delay(bound_us) if bound_us else NO_DELAY, seed)
+            rng = random.Random(seed)
+            pose(run, query, run.overlay.now_us, rng.choice(list(run.overlay.ring.nodes)))
+            feed(run, query, tuples, rng)
+            run.overlay.run()
+            compared.same(run.answers["q"], emitted(query, tuples))
+
+        check()
+        compared.assert_answers(0.3)
+
+    def test_tuples_that_overtake_their_query_wait_for_it(self, examples: Callable[[int], settings]) -> None:
         """Where the node that asks is also the source, tuples and query set out together (section 3.1)."""
-        query, batches = case
-        tuples = in_order(query, batches)
-        run = start(8, tuples, random_delay(bound_us), seed, ahead_us=0)
-        ask(run, query, run.overlay.now_us)
-        feed(run, query, tuples, random.Random(seed), node=0)
-        run.overlay.run()
-        assert bag(run.answers["q"]) == bag(emitted(query, tuples))
+        compared = Compared()
 
-    @slow_to_draw
-    @given(case=RANGE_JOINS, bound_us=st.sampled_from([0, 3]), seed=st.integers(0, 99))
+        @examples(30)
+        @given(case=RANGE_JOINS, bound_us=st.sampled_from([1, 5, 20]), seed=st.integers(0, 99))
+        def check(case: Case, bound_us: int, seed: int) -> None:
+            query, batches = case
+            tuples = in_order(query, batches)
+            run = start(8, tuples, random_delay(bound_us), seed, ahead_us=0)
+            pose(run, query, run.overlay.now_us)
+            feed(run, query, tuples, random.Random(seed), node=0)
+            run.overlay.run()
+            compared.same(run.answers["q"], emitted(query, tuples))
+
+        check()
+        compared.assert_answers(0.3)
+
     def test_queries_that_share_producers_each_get_their_own_answers(
-        self, case: Case, bound_us: int, seed: int
+        self, examples: Callable[[int], settings]
     ) -> None:
-        """The same query asked thrice, the last time in the midst of the tuples: it sees later ones."""
-        query, batches = case
-        tuples = in_order(query, batches)
-        run = start(8, tuples, random_delay(bound_us) if bound_us else NO_DELAY, seed)
-        begin = run.overlay.now_us
-        stamps = sorted(tuple_.ts for inserted in tuples.values() for tuple_ in inserted)
-        middle = stamps[len(stamps) // 2] if stamps else begin
-        for qid, at_us in (("early", begin), ("too", begin), ("late", middle)):
-            ask(run, query, at_us, 0, qid)
-        feed(run, query, tuples, random.Random(seed), node=0)
-        run.overlay.run()
-        seen = {name: [tuple_ for tuple_ in all_ if tuple_.ts >= middle] for name, all_ in tuples.items()}
-        assert bag(run.answers["early"]) == bag(run.answers["too"]) == bag(emitted(query, tuples))
-        assert bag(run.answers["late"]) == bag(emitted(query, seen))
+        """The same query posed three times, the last time in the midst of the tuples: it sees later ones."""
+        compared = Compared()
 
-    @slow_to_draw
-    @given(case=RANGE_JOINS, seed=st.integers(0, 99), data=st.data())
-    def test_nodes_that_join_and_leave_lose_nothing(self, case: Case, seed: int, data: st.DataObject) -> None:
-        query, batches = case
-        tuples = in_order(query, batches)
-        run = start_dhtjoin(LivingRing.of(8), seed=seed, start_us=first_ts(tuples) - 10)
-        ask(run, query, run.overlay.now_us)
-        feed(run, query, tuples, random.Random(seed), node=0)
-        for step in range(4):
-            at_us = run.overlay.now_us + 10 + data.draw(st.integers(0, 60))
-            if data.draw(st.booleans()):
-                run.overlay.simulator.at(at_us, run.overlay.join, f"new-{step}", 0)
-            else:
-                run.overlay.simulator.at(at_us, run.overlay.leave, 7 - step)
-        run.overlay.run()
-        assert bag(run.answers["q"]) == bag(emitted(query, tuples))
+        @examples(30)
+        @given(case=RANGE_JOINS, bound_us=st.sampled_from([0, 3]), seed=st.integers(0, 99))
+        def check(case: Case, bound_us: int, seed: int) -> None:
+            query, batches = case
+            tuples = in_order(query, batches)
+            run = start(8, tuples, random_delay(bound_us) if bound_us else NO_DELAY, seed)
+            begin = run.overlay.now_us
+            stamps = sorted(tuple_.ts for inserted in tuples.values() for tuple_ in inserted)
+            middle = stamps[len(stamps) // 2] if stamps else begin
+            for qid, at_us in (("early", begin), ("too", begin), ("late", middle)):
+                pose(run, query, at_us, 0, qid)
+            feed(run, query, tuples, random.Random(seed), node=0)
+            run.overlay.run()
+            seen = {name: [tuple_ for tuple_ in all_ if tuple_.ts >= middle] for name, all_ in tuples.items()}
+            assert bag(run.answers["early"]) == bag(run.answers["too"])
+            compared.same(run.answers["early"], emitted(query, tuples))
+            compared.same(run.answers["late"], emitted(query, seen))
+
+        check()
+        compared.assert_answers(0.3)
+
+    def test_nodes_that_join_and_leave_lose_nothing(self, examples: Callable[[int], settings]) -> None:
+        compared = Compared()
+
+        @examples(30)
+        @given(case=RANGE_JOINS, seed=st.integers(0, 99), data=st.data())
+        def check(case: Case, seed: int, data: st.DataObject) -> None:
+            query, batches = case
+            tuples = in_order(query, batches)
+            run = start_dhtjoin(LivingRing.of(8), seed=seed, start_us=first_ts(tuples) - 10)
+            pose(run, query, run.overlay.now_us)
+            feed(run, query, tuples, random.Random(seed), node=0)
+            for step in range(4):
+                at_us = run.overlay.now_us + 10 + data.draw(st.integers(0, 60))
+                if data.draw(st.booleans()):
+                    run.overlay.simulator.at(at_us, run.overlay.join, f"new-{step}", 0)
+                else:
+                    run.overlay.simulator.at(at_us, run.overlay.leave, 7 - step)
+            run.overlay.run()
+            compared.same(run.answers["q"], emitted(query, tuples))
+
+        check()
+        compared.assert_answers(0.3)
 
 
 class TestIndexing:
@@ -161,7 +182,7 @@ class TestIndexing:
 
     def test_without_queries_nothing_is_sent(self) -> None:
         run = quiet()
-        tell(run, "x", 1)
+        publish(run, "x", 1)
         run.overlay.run()
         assert not run.traffic
 
@@ -177,10 +198,10 @@ class TestIndexing:
 
     def test_tuples_from_before_the_query_are_not_indexed_and_not_answered(self) -> None:
         run = quiet()
-        ask(run, join(["x.b = y.b"]), at_us=10)
-        tell(run, "x", 9, b=1, a=1)
-        tell(run, "x", 11, b=1, a=2)
-        tell(run, "y", 12, b=1)
+        pose(run, join(["x.b = y.b"]), at_us=10)
+        publish(run, "x", 9, b=1, a=1)
+        publish(run, "x", 11, b=1, a=2)
+        publish(run, "y", 12, b=1)
         run.overlay.run()
         assert run.answers["q"] == [(2,)]
         assert (
@@ -190,12 +211,12 @@ class TestIndexing:
     def test_a_tuple_that_another_query_stored_is_no_answer_to_a_later_one(self) -> None:
         """Section 3.3.2: a predicate is evaluated only with tuples that arrive after the query."""
         run = quiet()
-        ask(run, join(["x.b = y.b"]), qid="old")
-        ask(run, join(["x.b = y.b", "y.c = z.c"]), at_us=10, qid="new")
-        tell(run, "x", 5, b=1, a=5)
-        tell(run, "x", 11, b=1, a=11)
-        tell(run, "y", 12, b=1, c=2)
-        tell(run, "z", 13, c=2)
+        pose(run, join(["x.b = y.b"]), qid="old")
+        pose(run, join(["x.b = y.b", "y.c = z.c"]), at_us=10, qid="new")
+        publish(run, "x", 5, b=1, a=5)
+        publish(run, "x", 11, b=1, a=11)
+        publish(run, "y", 12, b=1, c=2)
+        publish(run, "z", 13, c=2)
         run.overlay.run()
         assert sorted(run.answers["old"]) == [(5,), (11,)]
         assert run.answers["new"] == [(11,)]
@@ -206,7 +227,7 @@ class TestIndexing:
         def traffic(qids: Sequence[str]) -> dict[str, int]:
             run = quiet()
             for qid in qids:
-                ask(run, join(["x.b = y.b", "y.c = z.c"]), qid=qid)
+                pose(run, join(["x.b = y.b", "y.c = z.c"]), qid=qid)
             three_way(run)
             assert all(run.answers[qid] == [(7,)] for qid in qids)
             return {kind: hops for kind, hops in run.traffic.items() if kind.startswith("index")}
@@ -219,10 +240,10 @@ class TestIndexing:
             "x", query.inputs[0].stream, query.inputs[0].window, (Expr("x.d > 3", (ColumnRef("x", "d"),)),)
         )
         run = quiet()
-        ask(run, replace(query, inputs=(picky, query.inputs[1])))
-        tell(run, "x", 1, b=1, d=3)
-        tell(run, "x", 2, b=1, d=4, a=2)
-        tell(run, "y", 3, b=1)
+        pose(run, replace(query, inputs=(picky, query.inputs[1])))
+        publish(run, "x", 1, b=1, d=3)
+        publish(run, "x", 2, b=1, d=4, a=2)
+        publish(run, "y", 3, b=1)
         run.overlay.run()
         assert run.answers["q"] == [(2,)]
         assert (
@@ -235,9 +256,9 @@ class TestIndexing:
 
 
 def three_way(run: DhtJoinNetwork) -> None:
-    tell(run, "x", 1, b=1, a=7)
-    tell(run, "y", 2, b=1, c=2)
-    tell(run, "z", 3, c=2)
+    publish(run, "x", 1, b=1, a=7)
+    publish(run, "y", 2, b=1, c=2)
+    publish(run, "z", 3, c=2)
     run.overlay.run()
 
 
@@ -246,9 +267,9 @@ class TestExecution:
 
     def test_type_1_sends_no_partial_results(self) -> None:
         run = quiet()
-        ask(run, join(["x.b = y.b = z.b"]))
+        pose(run, join(["x.b = y.b = z.b"]))
         for at_us, stream in enumerate("xyzx"):
-            tell(run, stream, at_us, node=at_us, b=1)
+            publish(run, stream, at_us, node=at_us, b=1)
         run.overlay.run()
         assert len(run.answers["q"]) == 2
         assert run.traffic["index partial results"] == 0
@@ -258,7 +279,7 @@ class TestExecution:
     def test_type_2_sends_partial_results_to_the_node_of_the_next_value(self) -> None:
         """The example q2: x and y meet at the node of b, xy and z at the node of c."""
         run = quiet()
-        ask(run, join(["x.b = y.b", "y.c = z.c"]))
+        pose(run, join(["x.b = y.b", "y.c = z.c"]))
         three_way(run)
         assert run.answers["q"] == [(7,)]
         kept = {
@@ -274,10 +295,10 @@ class TestExecution:
 
     def test_a_tuple_leaves_its_window(self) -> None:
         run = quiet()
-        ask(run, join(["x.b = y.b"], window_us=10))
-        tell(run, "x", 1, b=1)
-        tell(run, "y", 11, b=1)
-        tell(run, "y", 12, b=1)
+        pose(run, join(["x.b = y.b"], window_us=10))
+        publish(run, "x", 1, b=1)
+        publish(run, "y", 11, b=1)
+        publish(run, "y", 12, b=1)
         run.overlay.run()
         assert len(run.answers["q"]) == 1
         assert run.overlay.counters.storage.sum() == 2
@@ -301,17 +322,17 @@ class TestExecution:
         ]
         longest, b, c = max(ways)
         assert longest > 4
-        tell(run, "z", 100, c=c)
-        tell(run, "x", 105, b=b, a=7)
-        tell(run, "y", 105, b=b, c=c)
+        publish(run, "z", 100, c=c)
+        publish(run, "x", 105, b=b, a=7)
+        publish(run, "y", 105, b=b, c=c)
         run.overlay.run()
         assert run.answers["q"] == [(7,)]
 
     def test_a_longer_window_prolongs_what_a_shorter_one_has_stored(self) -> None:
-        """One node, by hand: x arrives after the long query was asked, and before the node hears of it."""
+        """One node, by hand: x arrives after the long query was posed, and before it reaches the node."""
         protocol = quiet().protocol
         rng = random.Random(0)
-        alone = protocol.links.id_of(0) + 1  # a limit behind which nobody else is to be told
+        alone = protocol.links.id_of(0) + 1  # a limit that leaves no other node to send to
 
         def learn(qid: str, window_us: int, inserted_us: int) -> Disseminate:
             query = join(["x.b = y.b"], window_us)
@@ -338,16 +359,16 @@ class TestExecution:
     def test_probing_starts_where_matches_are_fewest(self) -> None:
         """Section 3.3.1: every node orders the probing sequence by itself."""
         run = quiet()
-        ask(run, join(["x.b = y.b = z.b"]))
+        pose(run, join(["x.b = y.b = z.b"]))
         for at_us in range(20):
-            tell(run, "y", at_us, b=1)
-        tell(run, "z", 30, b=1)
+            publish(run, "y", at_us, b=1)
+        publish(run, "z", 30, b=1)
         for at_us in range(40, 45):
-            tell(run, "x", at_us, b=1)
+            publish(run, "x", at_us, b=1)
         run.overlay.run()
         (join_,) = [mjoin for node in run.protocol.nodes.values() for mjoin in node.joins.values()]
         aliases = [slot.aliases[0] for slot in join_.operator.slots]
-        order = [aliases[place] for place in join_.order(aliases.index("x"))]
+        order = [aliases[slot] for slot in join_.order(aliases.index("x"))]
         assert order == ["z", "y"]
         assert len(run.answers["q"]) == 100
 

@@ -112,9 +112,9 @@ class TestGossip:
         for fanout in FANOUTS:
             assert 3 not in gossip_targets(fanout, [5, 3, 6, 8], [Received(3)], rng)
 
-    def test_m_opt_leaves_out_whom_any_sender_told(self) -> None:
-        heard = [Received(3, (6, 9)), Received(8, (5,))]
-        assert gossip_targets("m_opt", [5, 3, 6, 8, 7], heard, random.Random(0)) == [7]
+    def test_m_opt_leaves_out_nodes_that_any_sender_reached(self) -> None:
+        received = [Received(3, (6, 9)), Received(8, (5,))]
+        assert gossip_targets("m_opt", [5, 3, 6, 8, 7], received, random.Random(0)) == [7]
 
     def test_progress_counts_down_to_nobody(self) -> None:
         ring = StableRing(range(8), 3)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lab.compared import Case, Compared, tuples_of
 from tests.strategies import TIME_WINDOWS, cases
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.figures.rjoin.experiment import Experiment, run_experiment
-from watersmeet.lab.figures.rjoin.workload import Workload
 from watersmeet.lab.overlay.chord.living_ring import LivingRing
 from watersmeet.lab.overlay.chord.ring import estimate_size
 from watersmeet.lab.overlay.chord.stable_ring import StableRing
@@ -29,14 +27,6 @@ from watersmeet.query import NEVER, Column, Query, Stream
 from watersmeet.sql import bind_query
 
 DELAYS = (NO_DELAY, constant_delay(3), random_delay(4), random_delay(40))
-
-
-def by_stream(query: Query, batches: Sequence[oracle.MicroBatch]) -> dict[str, list[oracle.Tuple]]:
-    """All tuples of the query's streams, whatever batch they came in."""
-    return {
-        stream.name: [tuple_ for batch in batches for tuple_ in batch.get(stream.name, ())]
-        for stream in query.streams
-    }
 
 
 def simulate(
@@ -59,56 +49,76 @@ def simulate(
     return network.answers.of(number)
 
 
-@given(
-    case=cases(min_inputs=2, max_inputs=4, kinds=("plain",)),
-    strategy=st.sampled_from(STRATEGIES),
-    delay=st.sampled_from(DELAYS),
-    seed=st.integers(0, 5),
-)
-@settings(deadline=None, max_examples=150)
-def test_rjoin_answers_are_the_oracles(case: Any, strategy: Any, delay: Delay, seed: int) -> None:
-    query, batches = case
-    streams = by_stream(query, batches)
-    found = simulate(query, streams, Settings(strategy=strategy), delay, seed=seed)
-    assert oracle.bag(found) == oracle.bag(oracle.emitted(query, streams))
+def test_rjoin_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
+    compared = Compared()
 
-
-@given(
-    case=cases(min_inputs=2, max_inputs=4, kinds=("distinct",), windows=TIME_WINDOWS),
-    strategy=st.sampled_from(STRATEGIES),
-    delay=st.sampled_from(DELAYS),
-)
-@settings(deadline=None, max_examples=80)
-def test_rjoin_distinct_answers_are_the_oracles(case: Any, strategy: Any, delay: Delay) -> None:
-    query, batches = case
-    streams = by_stream(query, batches)
-    found = simulate(query, streams, Settings(strategy=strategy), delay)
-    assert oracle.bag(found) == oracle.bag(oracle.emitted(query, streams))
-
-
-@given(
-    case=cases(min_inputs=2, max_inputs=4, kinds=("plain", "distinct"), windows=TIME_WINDOWS),
-    strategy=st.sampled_from(STRATEGIES),
-    delay=st.sampled_from(DELAYS),
-    replicas=st.integers(1, 3),
-    max_age_us=st.sampled_from([None, 0, 20]),
-    window_us=st.sampled_from([None, 15]),
-)
-@settings(deadline=None, max_examples=80)
-def test_rjoin_paper_section_6_pairs_replicas_and_ageing_rates_change_no_answer(
-    case: Any, strategy: Any, delay: Delay, replicas: int, max_age_us: int | None, window_us: int | None
-) -> None:
-    query, batches = case
-    streams = by_stream(query, batches)
-    options = Settings(
-        strategy=strategy,
-        altt_us=NEVER,
-        pairs_for_rewritten=True,
-        replicas=replicas,
-        ric_max_age_us=max_age_us,
-        ric_window_us=window_us,
+    @examples(60)
+    @given(
+        case=cases(min_inputs=2, max_inputs=4, kinds=("plain",)),
+        strategy=st.sampled_from(STRATEGIES),
+        delay=st.sampled_from(DELAYS),
+        seed=st.integers(0, 5),
     )
-    assert oracle.bag(simulate(query, streams, options, delay)) == oracle.bag(oracle.emitted(query, streams))
+    def check(case: Case, strategy: Any, delay: Delay, seed: int) -> None:
+        query, batches = case
+        streams = tuples_of(query, batches)
+        found = simulate(query, streams, Settings(strategy=strategy), delay, seed=seed)
+        compared.same(found, oracle.emitted(query, streams))
+
+    check()
+    compared.assert_answers(0.3)
+
+
+def test_rjoin_distinct_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
+    compared = Compared()
+
+    @examples(30)
+    @given(
+        case=cases(min_inputs=2, max_inputs=4, kinds=("distinct",), windows=TIME_WINDOWS),
+        strategy=st.sampled_from(STRATEGIES),
+        delay=st.sampled_from(DELAYS),
+    )
+    def check(case: Case, strategy: Any, delay: Delay) -> None:
+        query, batches = case
+        streams = tuples_of(query, batches)
+        found = simulate(query, streams, Settings(strategy=strategy), delay)
+        compared.same(found, oracle.emitted(query, streams))
+
+    check()
+    compared.assert_answers(0.3)
+
+
+def test_rjoin_paper_section_6_pairs_replicas_and_ageing_rates_change_no_answer(
+    examples: Callable[[int], settings],
+) -> None:
+    compared = Compared()
+
+    @examples(30)
+    @given(
+        case=cases(min_inputs=2, max_inputs=4, kinds=("plain", "distinct"), windows=TIME_WINDOWS),
+        strategy=st.sampled_from(STRATEGIES),
+        delay=st.sampled_from(DELAYS),
+        replicas=st.integers(1, 3),
+        max_age_us=st.sampled_from([None, 0, 20]),
+        window_us=st.sampled_from([None, 15]),
+    )
+    def check(
+        case: Case, strategy: Any, delay: Delay, replicas: int, max_age_us: int | None, window_us: int | None
+    ) -> None:
+        query, batches = case
+        streams = tuples_of(query, batches)
+        options = Settings(
+            strategy=strategy,
+            altt_us=NEVER,
+            pairs_for_rewritten=True,
+            replicas=replicas,
+            ric_max_age_us=max_age_us,
+            ric_window_us=window_us,
+        )
+        compared.same(simulate(query, streams, options, delay), oracle.emitted(query, streams))
+
+    check()
+    compared.assert_answers(0.3)
 
 
 def streams_of(**columns: str) -> dict[str, Stream]:
@@ -350,19 +360,23 @@ def under_churn(
     return oracle.bag(network.answers.of(number)), oracle.bag(oracle.emitted(query, published)), network
 
 
-@given(
-    seed=st.integers(0, 10_000),
-    strategy=st.sampled_from(STRATEGIES),
-    change=st.sampled_from(["leave", "join"]),
-    delay=st.sampled_from([NO_DELAY, random_delay(9)]),
-)
-@settings(deadline=None, max_examples=40)
-def test_rjoin_announced_leaves_and_joins_lose_nothing(
-    seed: int, strategy: Any, change: str, delay: Delay
-) -> None:
-    found, expected, network = under_churn(strategy, seed, delay, change)
-    assert found == expected
-    assert not network.counters.lost
+def test_rjoin_announced_leaves_and_joins_lose_nothing(examples: Callable[[int], settings]) -> None:
+    compared = Compared()
+
+    @examples(20)
+    @given(
+        seed=st.integers(0, 10_000),
+        strategy=st.sampled_from(STRATEGIES),
+        change=st.sampled_from(["leave", "join"]),
+        delay=st.sampled_from([NO_DELAY, random_delay(9)]),
+    )
+    def check(seed: int, strategy: Any, change: str, delay: Delay) -> None:
+        found, expected, network = under_churn(strategy, seed, delay, change)
+        compared.same(found.elements(), expected.elements())
+        assert not network.counters.lost
+
+    check()
+    compared.assert_answers(0.9)
 
 
 def test_rjoin_silent_failures_lose_answers_and_the_loss_is_measured() -> None:
@@ -373,34 +387,3 @@ def test_rjoin_silent_failures_lose_answers_and_the_loss_is_measured() -> None:
         lost += (expected - found).total()
         total += expected.total()
     assert 0 < lost < total
-
-
-@pytest.mark.parametrize("value_order", ["per attribute", "shared"])
-def test_rjoin_workload_answers_are_the_oracles(value_order: Any) -> None:
-    """The workload of section 8, small enough for the oracle."""
-    workload = Workload(relations=5, attributes=3, values=5, ways=3, value_order=value_order, seed=4)
-    queries = list(workload.queries(6))
-    tuples = list(workload.tuples(60))
-    network = RJoinNetwork(StableRing.of(50), Settings(strategy="ric"))
-    numbers = [network.submit(query) for query in queries]
-    published: dict[str, list[oracle.Tuple]] = {stream.name: [] for stream in workload.streams()}
-    for at_us, (stream, values) in enumerate(tuples):
-        network.publish(stream, values, at_us=at_us)
-        names = [column.name for column in stream.columns]
-        published[stream.name].append(oracle.Tuple(at_us, dict(zip(names, values, strict=True))))
-    network.run()
-    for number, query in zip(numbers, queries, strict=True):
-        assert oracle.bag(network.answers.of(number)) == oracle.bag(oracle.emitted(query, published))
-    assert network.answers.total > 0
-    network.rjoin.sweep(network.now_us + 1)
-    held = {node: state.items for node, state in network.rjoin.active.items()}
-    assert all(network.counters.storage[node] == items for node, items in held.items())
-    assert network.counters.sent.sum() == network.counters.traffic.total()
-
-
-def test_rjoin_id_movement_keeps_answers_and_levels_the_load() -> None:
-    base = Experiment(nodes=60, queries=150, checkpoints=(80,), warm_up=40, strategy="first")
-    still, moving = run_experiment(base)[0], run_experiment(replace(base, balance_every=5))[0]
-    assert moving.answers == still.answers
-    assert moving.processing[0] < still.processing[0]
-    assert sum(moving.storage) == sum(still.storage)

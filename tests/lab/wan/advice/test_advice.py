@@ -70,7 +70,7 @@ def test_a_semijoin_plan_is_run_by_its_own_executor() -> None:
     assert sum(simple.crossed.values()) == pytest.approx(simple.option.bytes_per_s * 40, rel=0.05)
 
 
-def test_windows_that_could_not_be_filled_are_told() -> None:
+def test_windows_that_could_not_be_filled_are_reported() -> None:
     query, statistics = two(window_s=100)
     sample = draw_sample(query, statistics, 30.0, seed=2, reason="a test")
     found = simulate_advice(advise_sites(query, statistics), statistics, sample, 20.0)

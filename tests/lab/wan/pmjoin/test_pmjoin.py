@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lab.compared import Case, tuples_of
 from tests.plan.papers import example
 from tests.strategies import ALL_WINDOWS, KEY_DOMAINS, cases
 from watersmeet.errors import ConfigurationError
@@ -28,7 +29,7 @@ from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.lab.wan.network import Link
 from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork, longest_delay_us
 from watersmeet.lab.wan.pmjoin.operator import SWEEP_EVERY, MJoinOperator
-from watersmeet.oracle.oracle import Answer, MicroBatch, Tuple, answers
+from watersmeet.oracle.oracle import Answer, Tuple, answers
 from watersmeet.plan.sites.plan_tree import PlanNode, PMJoin
 from watersmeet.plan.sites.pmjoin.pmjoin import OPTIMIZERS, partitioned_plan, plan_distributed
 from watersmeet.plan.sites.stream_partition import PARTITIONINGS
@@ -47,10 +48,6 @@ def seen(found: Sequence[Answer]) -> Counter[Any]:
         (one.t, one.end, tuple((tuple_.ts, canonical(tuple_.values)) for tuple_ in one.combination))
         for one in found
     )
-
-
-def merged(query: Query, batches: Sequence[MicroBatch]) -> Mapping[str, list[Tuple]]:
-    return {s.name: [tuple_ for batch in batches for tuple_ in batch.get(s.name, ())] for s in query.streams}
 
 
 def drawn_statistics(query: Query, rng: random.Random) -> Statistics:
@@ -79,24 +76,31 @@ def drawn_plan(query: Query, rng: random.Random) -> PlanNode:
     return partitioned_plan(model, rng.choice([1, 2, 3, 10]), rng.choice(PARTITIONINGS), optimizer=optimizer)
 
 
-@pytest.mark.parametrize("link", [Link(), Link(latency_us=4, jitter_us=9), Link(3, bytes_per_s=200_000.0)])
-def test_every_plan_gives_the_oracles_answers(link: Link, examples: Callable[[int], settings]) -> None:
+def test_every_plan_gives_the_oracles_answers(examples: Callable[[int], settings]) -> None:
     """Any join graph, windows of every kind, any sites, any plan, delays within the bound."""
+    counts: Counter[bool] = Counter()  # cases, by whether there were answers
 
-    @examples(40)
-    @given(cases(2, 4, kinds=("plain",), windows=ALL_WINDOWS, payloads=()), st.integers(0, 10**6))
-    def check(case: tuple[Query, list[MicroBatch]], seed: int) -> None:
+    @examples(60)
+    @given(
+        cases(2, 4, kinds=("plain",), windows=ALL_WINDOWS, payloads=()),
+        st.sampled_from([Link(), Link(latency_us=4, jitter_us=9), Link(3, bytes_per_s=200_000.0)]),
+        st.integers(0, 10**6),
+    )
+    def check(case: Case, link: Link, seed: int) -> None:
         query, batches = case
         plan = drawn_plan(query, random.Random(seed))
-        streams = merged(query, batches)
+        streams = tuples_of(query, batches)
         arrivals = arrivals_of(query, streams)
         start = min((arrival.at_us for arrival in arrivals), default=0)
         network = PmjoinNetwork(query, plan, link, seed=seed, start_us=start)
         run = network.run(arrivals)
-        assert seen(network.answers(run.answers)) == seen(answers(query, streams))
+        expected = answers(query, streams)
+        assert seen(network.answers(run.answers)) == seen(expected)
         assert run.late == 0
+        counts[bool(expected)] += 1
 
     check()
+    assert counts[True] >= 0.3 * counts.total()
 
 
 def drawn_streams(query: Query, statistics: Statistics, seconds: float) -> dict[str, list[Tuple]]:
@@ -203,7 +207,7 @@ def test_a_partitioned_plan_without_its_router_is_refused() -> None:
         PmjoinNetwork(query, bare)
 
 
-def test_a_tuple_of_a_rows_window_waits_until_its_life_is_known() -> None:
+def test_a_tuple_of_a_rows_window_waits_until_its_lifetime_is_known() -> None:
     query, _ = example_1()
     first = replace(query.inputs[0], window=rows(1))
     query = replace(query, inputs=(first, *query.inputs[1:]))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method, join_cost
 from watersmeet.plan.sites.semijoin.model import SemijoinModel, SiteStream
 from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan, SemijoinStep
 from watersmeet.plan.statistics.statistics import Link, Network
-from watersmeet.query import JoinGraph, Query
+from watersmeet.query import JoinGraph
 
 
 def model_of(
@@ -83,11 +82,3 @@ def _tree(model: SemijoinModel, rng: random.Random, methods: Sequence[Method]) -
         steps += [onto, out]
         order, site = (*order, alias), out.output_site
     return steps
-
-
-def by_stream(query: Query, batches: Sequence[MicroBatch]) -> Mapping[str, list[Tuple]]:
-    """All tuples of the query's streams, whatever batch they came in."""
-    return {
-        stream.name: [tuple_ for batch in batches for tuple_ in batch.get(stream.name, ())]
-        for stream in query.streams
-    }

@@ -52,7 +52,7 @@ class Coverage:
 
 
 def run_churn(churn: Churn) -> Coverage:
-    """Run the scenario and see who knows what."""
+    """Run the scenario and count the nodes that know each query."""
     ring = LivingRing(StableRing.of(churn.nodes, BITS, name=f"seed {churn.seed} node"))
     period = round(churn.gossip_every_s * SECOND_US) if churn.with_gossip else None
     settings = Settings(gossip_every_us=period)

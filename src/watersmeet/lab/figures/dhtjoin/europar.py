@@ -107,7 +107,7 @@ class GossipTask:
 
 @dataclass(frozen=True, kw_only=True)
 class GossipResult:
-    """What a dissemination did, and the hops of the longest and the mean lookup on the same ring."""
+    """The course of a dissemination, and the hops of the longest and the mean lookup on the same ring."""
 
     not_reached: tuple[int, ...]  # after 0, 1, 2, ... hops
     hops: int

@@ -46,7 +46,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class OutageResult:
-    """What a run cost and found; a partial result is wasted if it is in no answer."""
+    """The messages and results of a run; a partial result is wasted if it is in no answer."""
 
     messages: int
     wasted: int

@@ -53,7 +53,7 @@ class QueryTask:
 
 @dataclass(frozen=True)
 class QueryCosts:
-    """What each way to choose costs, how many joins it chose from, and the heuristic's cost simulated."""
+    """The cost of each way to choose, the number of candidates, and the heuristic's cost simulated."""
 
     costs: dict[str, float]
     candidates: int

@@ -83,7 +83,7 @@ class CostTask:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan ships, in tuples a second, modelled and simulated, and its partition lookups a second."""
+    """A plan's cost in tuples shipped a second, modelled and simulated, and its lookups a second."""
 
     modelled: float
     simulated: float | None = None

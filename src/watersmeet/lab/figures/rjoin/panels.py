@@ -123,7 +123,7 @@ def growth(snapshots: Sequence[Snapshot], nodes: int, measure: Callable[[Snapsho
 
 
 def nodes_with_keys(experiment: Experiment) -> int:
-    """How many nodes are responsible for any key of the workload: nobody else can have a part."""
+    """How many nodes are responsible for any key of the workload: only these can take part."""
     ring, workload = StableRing.of(experiment.nodes), experiment.workload
     pairs = [f"R{r}+A{a}" for r in range(workload.relations) for a in range(workload.attributes)]
     triples = [f"{pair}+{value}" for pair in pairs for value in range(workload.values)]
@@ -164,7 +164,7 @@ def a_node(total: float, nodes: int) -> float:
 
 
 def parameters(experiment: Experiment, **swept: Any) -> dict[str, Any]:
-    """What was run, with the values of the swept parameter."""
+    """The parameters of a figure, with the values of the swept one."""
     flat = asdict(experiment)
     flat |= flat.pop("workload") | {"seed": experiment.seed}
     return flat | swept

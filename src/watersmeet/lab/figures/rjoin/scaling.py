@@ -1,7 +1,7 @@
 """RJoin's figures 3 to 6 and 9 (EDBT 2008, section 8), each with the paper's claims about it.
 
 Traffic is counted from the first tuple after the queries, without the messages that bring answers home, as
-our network sends them, grouped; and again with a message for every query (rjoin_strategy_figures.py).
+our network sends them, grouped; and again with a message for every query (strategies.py).
 
 Figures 2, 3, 4 and 9 use frequent values of each attribute's own; with these, almost all work is the first
 rewriting, which skew and longer chains make rarer, and that contradicts the paper's figures 5 and 6. So 5 to

@@ -84,7 +84,7 @@ class LivingRing:
         return alive
 
     def predecessor(self, node: int) -> int:
-        """Who the node believes to be before it; itself while it knows nobody."""
+        """The node it takes for its predecessor; itself while it knows none."""
         before = self._alive_predecessor(node)
         return node if before is None else before
 

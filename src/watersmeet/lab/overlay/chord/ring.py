@@ -28,7 +28,7 @@ def identifier(key: str, bits: int = DEFAULT_BITS) -> int:
 
 
 class Ring(Protocol):
-    """What the overlay needs of a ring; nodes are numbers that stay theirs wherever they stand on it."""
+    """What the overlay needs of a ring; a node keeps its number when its identifier changes."""
 
     bits: int
 
@@ -41,7 +41,7 @@ class Ring(Protocol):
         """One more than the largest node number ever used."""
 
     def id_of(self, node: int) -> int:
-        """Where a node stands on the circle."""
+        """A node's identifier."""
 
     def is_alive(self, node: int) -> bool: ...
 

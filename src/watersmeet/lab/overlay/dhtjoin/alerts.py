@@ -58,7 +58,7 @@ class FailureDetector:
         self._passed_on: dict[str, set[tuple[str, str]]] = {}  # producer -> queries and what they miss
 
     def note_arrival(self, message: Index, table: QueryTable, now_us: int) -> list[Direct]:
-        """Note who sent what; a stream that was missing is back."""
+        """Note the sender of a message; a stream that was missing is back."""
         for operator, _ in table.readers(message.lane):
             self.active[operator.name] = operator
         self._producers.setdefault(message.lane, set()).add(message.sender)

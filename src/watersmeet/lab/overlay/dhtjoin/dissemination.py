@@ -48,7 +48,7 @@ FANOUTS: tuple[Fanout, ...] = get_args(Fanout)
 
 
 class Links(Protocol):
-    """What a node knows of the ring; a link may lead to a node that has failed."""
+    """A node's view of the ring; a link may lead to a node that has failed."""
 
     bits: int
 
@@ -72,7 +72,7 @@ class Share:
 
 
 def tree_shares(own_id: int, limit: int, fingers: Iterable[tuple[int, int]], bits: int) -> list[Share]:
-    """Whom a node sends a query to, given its arc and its fingers as (node, identifier).
+    """The nodes a node sends a query to, given its arc and its fingers as (node, identifier).
 
     The root covers the whole circle: its limit is its own identifier.
 
@@ -98,7 +98,7 @@ def local_list(links: Links, node: int) -> list[int]:
 def gossip_targets(
     fanout: Fanout, neighbours: Sequence[int], received: Iterable[Received], rng: random.Random
 ) -> list[int]:
-    """Whom a node sends a query to, given its local list (ring neighbours first) and the gossip received.
+    """The nodes a node gossips to, given its local list (ring neighbours first) and the gossip received.
 
     >>> gossip_targets("2", [5, 3, 6, 8], [Received(3)], random.Random(1))
     [5]
@@ -129,7 +129,7 @@ class Received:
 
 @dataclass
 class Spread:
-    """What a dissemination did: the hop at which each node was reached, and the messages it took."""
+    """The course of a dissemination: the hop at which each node was reached, and the messages it took."""
 
     root: int
     hop_of: dict[int, int] = field(default_factory=dict)

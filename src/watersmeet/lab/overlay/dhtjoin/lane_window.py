@@ -1,4 +1,4 @@
-"""What a node keeps of one lane, and what it drops when memory is full.
+"""The window of one lane at a node, and load shedding when memory is full.
 
 After Palma, Akbarinia, Pacitti and Valduriez, DHTJoin (extended version), sections 2.2 and 3.3.2: an arriving
 tuple first probes the other windows, then enters its own; where there is no room, a load shedding policy

@@ -101,7 +101,7 @@ class MJoin:
         return [Partial(self._members(one), one.t, one.end, one.since) for one in growing]
 
     def catch_up(self, windows: Mapping[str, LaneWindow], start_us: int) -> list[Partial]:
-        """The combinations of what is held already, as if it arrived now, in the same order."""
+        """The combinations of tuples held already, as if they arrived now, in the same order."""
         arrivals = [
             (held.seq, number, held)
             for number, slot in enumerate(self.operator.slots)

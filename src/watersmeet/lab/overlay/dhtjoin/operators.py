@@ -80,7 +80,7 @@ class KeyExpr:
 
 
 def key_text(value: Hashable) -> str:
-    """What the ring hashes for a join value: the same text for values that are equal."""
+    """The text that the ring hashes for a join value: the same for values that are equal."""
     if isinstance(value, int | float | Decimal):
         return f"number {hash(value)}"  # Python hashes equal numbers alike, whatever their type
     return f"{type(value).__name__} {value!r}"

@@ -1,4 +1,4 @@
-"""DHTJoin: queries go to everyone, so that tuples need only go where some query joins them.
+"""DHTJoin: queries go to all nodes, so that tuples need only go where some query joins them.
 
 After Palma, Akbarinia, Pacitti and Valduriez, DHTJoin (Euro-Par 2008 and its extended version, whose sections
 3 and 4 we follow). A query is disseminated to all nodes and kept in their query tables. A tuple is indexed
@@ -76,7 +76,7 @@ class Settings:
 
 @dataclass
 class Node:
-    """What one node keeps."""
+    """The state of one node."""
 
     number: int
     _: KW_ONLY
@@ -124,7 +124,7 @@ class DhtJoin:
         return found
 
     def receive(self, node: int, message: Any, now_us: int, rng: random.Random) -> Iterable[Action]:
-        """What a node does on a message."""
+        """A node handles a message and returns actions."""
         return self._handlers[type(message)](self.node(node), message, now_us, rng)
 
     def submit(self, entry: QueryEntry, rng: random.Random, now_us: int) -> Iterable[Action]:
@@ -179,7 +179,7 @@ class DhtJoin:
         return actions
 
     def _catch_up(self, node: Node, entry: QueryEntry, outlets: Sequence[Outlet]) -> Iterator[Action]:
-        """What tuples that other queries had stored here mean for a new one."""
+        """The results of a new query over tuples that other queries have stored here."""
         for outlet in outlets if node.windows else ():
             join = self._join(node, outlet.operator)
             results = join.catch_up(node.windows, entry.inserted_us)
@@ -310,7 +310,7 @@ class DhtJoin:
         return join
 
     def hand_over(self, node: int, to: int, moves: Callable[[str], bool]) -> int:
-        """Move what is kept under keys for which `moves` holds; a newcomer gets the query table with it."""
+        """Move everything under keys for which `moves` holds; a newcomer gets the query table with it."""
         giver, taker = self.node(node), self.node(to)
         if giver is not taker:
             for entry in giver.table.entries.values():

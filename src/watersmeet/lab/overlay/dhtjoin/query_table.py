@@ -28,7 +28,7 @@ from watersmeet.query import Query
 
 @dataclass(frozen=True, eq=False)
 class QueryEntry:
-    """A disseminated query: its id, who asked, what, how it is run, and since when it sees tuples."""
+    """A disseminated query: its id, its owner, its operators, and the time from which it sees tuples."""
 
     qid: str
     owner: int  # the node that submitted it
@@ -52,7 +52,7 @@ class Want:
 
 @dataclass(frozen=True, eq=False)
 class Outlet:
-    """Where an operator's results go: to the lane of a slot, or, None, to the one who asked."""
+    """Where an operator's results go: to the lane of a slot, or (None) to the query's owner."""
 
     operator: Operator
     slot: Slot | None

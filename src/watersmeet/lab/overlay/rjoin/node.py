@@ -1,4 +1,4 @@
-"""What one RJoin node keeps, and how it passes it on when the ring changes."""
+"""The state of one RJoin node, and its hand-over when the ring changes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class NodeState:
         return load
 
     def hand_over(self, to: NodeState, moves: Callable[[str], bool]) -> None:
-        """Moves what is kept under keys for which `moves` holds."""
+        """Moves everything under keys for which `moves` holds."""
         _move(self.waiting, to.waiting, moves)
         _move(self.tuples, to.tuples, moves)
         _move(self.altt, to.altt, moves)

@@ -72,7 +72,7 @@ class Published:
 
 
 class Step:
-    """One rewriting, prepared: from a set of inputs still awaited, what a tuple of one of them does."""
+    """One rewriting, prepared: the effect of a tuple of one input on a query that awaits some inputs."""
 
     __slots__ = ("awaited", "binds", "checks", "columns", "gone", "input", "pairs", "triples")
 
@@ -129,7 +129,7 @@ class JoinQuery:
         self.everything = (1 << len(query.inputs)) - 1
 
     def step(self, awaited: int, input_: int) -> Step:
-        """What happens to this query, waiting for some inputs, when a tuple of one of them comes."""
+        """The rewriting of this query, waiting for some inputs, by a tuple of one of them."""
         code = awaited << 5 | input_
         step = self._steps.get(code)
         if step is None:

@@ -80,7 +80,7 @@ def _apart(predicted: float, simulated: float) -> str:
 
 @dataclass(frozen=True)
 class SiteSimulation:
-    """What the lab says of an advice."""
+    """The result of simulating an advice."""
 
     origin: str
     seconds: float

@@ -3,8 +3,8 @@
 Paper: Zhou, Yan, Yu, Zhou, "PMJoin: Optimizing Distributed Multi-way Stream Joins by Stream Partitioning",
 DASFAA 2006, sections 3.2 and 3.3. Every MJoin of a plan becomes an operator at its site. A tuple of a
 stream goes to the operator its plan names; a tuple of a PMJoin's input first finds its partition by the
-value of the attribute, and goes where that partition's plan says. What an operator finds goes on in the
-same way; what the last one finds are answers, which stay where they are.
+value of the attribute, and goes where that partition's plan says. The results of an operator go on in the
+same way; those of the last one are answers, which stay where they are.
 
 Guarantees: the answers are the oracle's, each once, whatever the plan and whatever the delays within the
 bound. `traffic` is what crossed each link, nothing estimated; the modelled costs are in the plan.
@@ -41,7 +41,7 @@ NO_DELAY = Link()
 
 @dataclass(frozen=True, kw_only=True)
 class PmjoinRun:
-    """What a run did in its measured time."""
+    """The results of a run, and its traffic in the measured time."""
 
     seconds: float
     traffic: Mapping[tuple[str, str], Traffic]

@@ -6,9 +6,9 @@ enters its own; so every combination is found once, when the last of its parts a
 they come.
 
 Where we differ: a stored tuple is kept by its lifetime [t, end) instead of a window's size, which makes all
-window kinds alike. It is forgotten when nothing that may still arrive can meet it: `lag_us` is how long
-after its event time anything may arrive here, so at `now` all that ended by `now - lag_us` can go. What
-arrives even later broke the bound: it is refused and counted, so nothing wrong is put out.
+window kinds alike. It is forgotten when no tuple that may still arrive can meet it: `lag_us` bounds how long
+after its event time a tuple may arrive here, so at `now` all that ended by `now - lag_us` can go. A tuple
+that arrives even later broke the bound: it is refused and counted, so no wrong answer comes out.
 
 The operator does no I/O: it gets an input's number, a tuple and the time, and returns what it found.
 
@@ -43,7 +43,7 @@ class MJoinOperator:
         self._until_sweep = SWEEP_EVERY
 
     def receive(self, source: int, arrived: Joined, now_us: int) -> list[Joined]:
-        """What a tuple on one input completes."""
+        """The combinations that a tuple on one input completes."""
         horizon = None if self.lag_us is None else now_us - self.lag_us
         if horizon is not None and arrived.t < horizon:
             self.late += 1

@@ -128,7 +128,7 @@ class Placement:
         )
 
     def _pieces(self, node: PlanNode) -> Sequence[StreamLeaf | MJoin]:
-        """What a node's results come from: a PMJoin's partitions, whose leaves stand for its inputs."""
+        """The plans that make a node's results: a PMJoin's partitions, whose leaves stand for its inputs."""
         if not isinstance(node, PMJoin):
             return [node]
         self._inputs.update({child.name: child for child in node.inputs})

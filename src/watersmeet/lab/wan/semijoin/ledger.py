@@ -1,4 +1,4 @@
-"""What a run of a semijoin plan spent, step by step and term by term, beside what the cost formulas say.
+"""The cost of a run of a semijoin plan, step by step and term by term, beside the cost formulas.
 
 The paper measures the time of all transmissions and of all processing, added up over the sites, for each
 second of stream (Tran and Lee 2010, section 5.2). A shipment of x bytes takes S(x) = latency + x / bandwidth;
@@ -19,7 +19,7 @@ from watersmeet.plan.statistics.statistics import Link
 
 @dataclass
 class Spent:
-    """What one term of one step took."""
+    """The cost of one term of one step."""
 
     seconds: float = 0.0
     bytes: float = 0.0

@@ -1,6 +1,6 @@
 """A semijoin plan executed on a simulated WAN: streams in, answers and what they cost out.
 
-After Tran and Lee (2010), sections 3 and 4. Every step of a plan from `plan.semijoin` is a one-way join
+After Tran and Lee (2010), sections 3 and 4. Every step of a plan (plan/sites/semijoin) is a one-way join
 protocol of its own between two sites. Under linear ordering the output of a step is the source of the next;
 under tree ordering the results of a level are a stream for the level above. Tuples come to their sites at
 their event times; every tau a site closes its batch.

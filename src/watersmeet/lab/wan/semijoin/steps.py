@@ -1,4 +1,4 @@
-"""The steps of a semijoin plan made ready to run: each with its two halves, and where its output goes."""
+"""The steps of a semijoin plan, ready to run: each with its two halves and the step its output feeds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def tree_levels(plan: SemijoinPlan, windows: Mapping[str, Window], first_interva
 
 @dataclass(frozen=True)
 class Pace:
-    """What all steps of a run have in common."""
+    """The settings that all steps of a run share."""
 
     interval_us: int  # tau
     first_interval: int

@@ -1,4 +1,4 @@
-"""What the halves of a one-way join send each other, and what they do (Tran and Lee 2010, section 3)."""
+"""The messages between the halves of a one-way join, and their actions (Tran and Lee 2010, section 3)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from tests.lab.overlay.dhtjoin.rings import ask, join, quiet, tell
+from tests.lab.overlay.dhtjoin.rings import join, pose, publish, quiet
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.overlay.dhtjoin.lane_window import Held, LaneWindow, Shedding
 from watersmeet.lab.overlay.dhtjoin.network import DhtJoinNetwork
@@ -69,10 +69,10 @@ class TestMemory:
     def test_no_lane_ever_exceeds_its_memory_and_answers_are_a_part_of_all(self, shedding: Shedding) -> None:
         def run_with(memory: int | None) -> DhtJoinNetwork:
             run = quiet(memory_tuples=memory, shedding=shedding)
-            ask(run, join(["x.b = y.b"], window_us=50, select="x.a"))
+            pose(run, join(["x.b = y.b"], window_us=50, select="x.a"))
             rng = random.Random(3)
             for at_us in range(1, 300):
-                tell(run, rng.choice("xy"), at_us, b=rng.randrange(4), a=at_us)
+                publish(run, rng.choice("xy"), at_us, b=rng.randrange(4), a=at_us)
             run.overlay.run()
             return run
 

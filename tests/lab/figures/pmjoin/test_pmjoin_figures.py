@@ -1,4 +1,4 @@
-"""PMJoin's workload and figures (DASFAA 2006, section 4), the figures made small."""
+"""PMJoin's figures (DASFAA 2006, section 4), made small."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from watersmeet.lab.figures.files import write_figure
 from watersmeet.lab.figures.pmjoin.attributes import QueryTask, draw_query, select_at_random
 from watersmeet.lab.figures.pmjoin.costs import CostTask, Setting, price_and_simulate
 from watersmeet.lab.figures.pmjoin.sweep import agreement_of
-from watersmeet.lab.figures.pmjoin.workload import draw_shares, draw_values
 from watersmeet.lab.figures.registry import figure_titles, run_figure
-from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.plan.sites.pmjoin.find_partition import find_partition
 from watersmeet.plan.sites.pmjoin.pmjoin import unpartitioned_plan
 
@@ -86,39 +84,6 @@ def test_leaving_out_what_crosses_no_link_changes_no_cost() -> None:
     pruned, whole = price_and_simulate(task), price_and_simulate(replace(task, counts_routing=True))
     assert pruned.simulated == pytest.approx(whole.simulated, rel=0.08)
     assert whole.lookups_per_s > pruned.lookups_per_s
-
-
-def test_distributions_are_what_the_paper_says() -> None:
-    rng = np.random.default_rng(0)
-    drawn = [draw_shares("different", 1000, rng) for _ in range(60)]
-    assert all(row.sum() == pytest.approx(1.0) and row.min() >= 0 for row in drawn)
-    similar = [draw_shares("similar", 1000, rng) for _ in range(20)]
-    skews = [np.log(row[0] / row[9]) / np.log(10) for row in similar]
-    assert 0.1 <= min(skews) <= max(skews) <= 0.3
-    falling = [row for row in drawn if row[0] > row[-1]]
-    rising = [row for row in drawn if row[0] < row[-1] - 1e-12]
-    assert falling
-    assert rising, "self-similar with h above one half"
-
-
-def test_a_random_hot_spot_keeps_similar_streams_similar() -> None:
-    rng = np.random.default_rng(1)
-    similar = draw_values("similar", "random", 3, 500, rng)
-    assert {int(row.argmax()) for row in similar} == {int(similar[0].argmax())}
-    contiguous = draw_values("similar", "contiguous", 3, 500, rng)
-    assert all(np.all(np.diff(row) <= 0) for row in contiguous)
-
-
-def test_drawn_tuples_have_the_models_rates_and_values() -> None:
-    join = Setting(streams=3, values=20, rates_per_s=(50.0, 100.0), seed=6).join()
-    arrivals = list(draw_arrivals(join.query, join.model, 40.0, np.random.default_rng(0)))
-    assert [one.at_us for one in arrivals] == sorted(one.at_us for one in arrivals)
-    for place, source in enumerate(join.model.sources):
-        values = [one.tuple_.keys[0] for one in arrivals if one.input == place]
-        assert len(values) == pytest.approx(source.rate_per_s * 40, abs=1)
-        shares = join.model.attributes[0].groups.shares[place]
-        counts = np.bincount([int(str(value)) for value in values], minlength=21)[1:]
-        assert np.abs(counts / len(values) - shares).max() < 0.04
 
 
 def test_a_random_selection_respects_the_constraints() -> None:

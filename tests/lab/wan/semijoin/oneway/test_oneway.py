@@ -1,4 +1,4 @@
-"""Parts of the semijoin protocols (Tran and Lee 2010): windows, vectors and Example 4, filter, delays."""
+"""Parts of the one-way joins (Tran and Lee 2010): windows, vectors and Example 4, the filter."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from collections.abc import Hashable
 
 import pytest
 
-from tests.lab.wan.semijoin.plans import model_of, random_plan
-from tests.plan.joins import join_graph
 from watersmeet.lab.wan.feed import Member
-from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.oneway.bloom import CountingFilter, FilterMirror, positions
 from watersmeet.lab.wan.semijoin.oneway.items import Item, Key
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray, ValueMirror
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
-from watersmeet.plan.sites.semijoin.cost import Method
 from watersmeet.plan.sites.semijoin.filter import false_positive_rate, filter_bits, flip_bytes
 from watersmeet.query import NEVER, range_us
 
@@ -76,10 +72,10 @@ def test_v2_at_the_source_follows_v2_by_counts_alone() -> None:
     assert number > 100
 
 
-def test_a_window_finds_what_lived_at_the_probes_time_and_keeps_it_until_settled() -> None:
+def test_a_window_finds_what_is_alive_at_the_probes_time_and_keeps_it_until_settled() -> None:
     """Constraints 2 and 3, with the paper's numbers: T = 100, probe at 105, tuples of 8 and 110."""
-    window, life = HeldWindow(key_of, 10), range_us(100)
-    window.insert([item(n, "k", ts, life.end_us(ts)) for n, ts in enumerate((3, 8, 110))])
+    window, span = HeldWindow(key_of, 10), range_us(100)
+    window.insert([item(n, "k", ts, span.end_us(ts)) for n, ts in enumerate((3, 8, 110))])
     assert [held.t for held in window.matches("k", 105, 105)] == [8]
     assert window.count_alive(105, 105) == 1
     assert [held.t for held in window.settle(10)] == [3, 8]
@@ -136,20 +132,3 @@ def test_equal_values_of_different_types_have_the_same_bits() -> None:
     assert positions((1, "x"), 64, 3) != positions((1, "y"), 64, 3)
     assert flip_bytes(2, 512) == 4
     assert flip_bytes(1000, 512) == 64
-
-
-def test_delays_accumulate_along_a_sequence_and_not_within_a_site() -> None:
-    """Section 2.2: the delay at the last stream is that of all shipments before it."""
-    graph = join_graph("rst", [("r", "s"), ("s", "t")])
-    apart = model_of(graph, ("n1", "n2", "n3"), 10)
-    by = {
-        method: [
-            delay.output_us
-            for delay in plan_delays(random_plan(apart, random.Random(0), "linear", [method]), 7)
-        ]
-        for method in (Method.SP_S, Method.SP_D, Method.SM_S1, Method.SM_S2, Method.SM_D1, Method.SM_D2)
-    }
-    assert [row[:2] for row in by.values()] == [[7, 7], [7, 14], [14, 28], [21, 35], [14, 21], [21, 42]]
-    together = model_of(graph, ("n1", "n1", "n1"), 10)
-    plan = random_plan(together, random.Random(1), "tree")
-    assert {delay.output_us for delay in plan_delays(plan, 7)} == {0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.lab.overlay.dhtjoin.rings import ask, join, tell
+from tests.lab.overlay.dhtjoin.rings import join, pose, publish
 from watersmeet.lab.overlay.chord.living_ring import LivingRing
 from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.dhtjoin.alerts import DetectionPolicy
@@ -35,9 +35,9 @@ class TestFailures:
             run.submit_at(QueryArrival(0, 0, f"other {number}", other), known)
         for at_us in range(20, 1000, 4):
             value = at_us // 4 % 5
-            tell(run, "x", at_us, node=7, b=value, a=at_us)
-            tell(run, "y", at_us + 1, node=6, b=value, c=value + 5)
-            tell(run, "z", at_us + 2, node=3, c=value + 5)
+            publish(run, "x", at_us, node=7, b=value, a=at_us)
+            publish(run, "y", at_us + 1, node=6, b=value, c=value + 5)
+            publish(run, "z", at_us + 2, node=3, c=value + 5)
         source = run.protocol.node(3)
         run.overlay.simulator.at(200, source.stopped.add, "z")
         run.overlay.simulator.at(600, source.stopped.discard, "z")
@@ -57,10 +57,10 @@ class TestFailures:
             run = start_dhtjoin(
                 StableRing(range(8), 3), Settings(detection=detection), delay=constant_delay(1)
             )
-            ask(run, join(["x.b = y.b", "y.c = z.c"], window_us=8))
+            pose(run, join(["x.b = y.b", "y.c = z.c"], window_us=8))
             for at_us in range(20, 300, 4):
                 for stream, node in (("x", 7), ("y", 6), ("z", 3)):
-                    tell(run, stream, at_us, node=node, b=at_us % 5, c=at_us % 5)
+                    publish(run, stream, at_us, node=node, b=at_us % 5, c=at_us % 5)
             run.overlay.run(until_us=400)
             return run
 
@@ -90,7 +90,7 @@ class TestFailures:
             ring = LivingRing(StableRing(range(32), 5))
             run = start_dhtjoin(ring, Settings(gossip_every_us=gossip_every_us), delay=constant_delay(1))
             run.overlay.fail(16)
-            ask(run, join(["x.b = y.b"]))
+            pose(run, join(["x.b = y.b"]))
             run.overlay.run()
             return sum("q" in run.protocol.node(node).table.entries for node in ring.nodes)
 
@@ -100,21 +100,21 @@ class TestFailures:
     def test_a_node_that_gossip_told_first_still_answers_for_its_arc(self) -> None:
         """Gossip is far ahead of a slow tree, yet the tree sends its n - 1 messages."""
         run = start_dhtjoin(StableRing(range(32), 5), Settings(gossip_every_us=1), delay=random_delay(50))
-        ask(run, join(["x.b = y.b"]))
+        pose(run, join(["x.b = y.b"]))
         run.overlay.run()
         assert run.traffic["disseminate"] == 31
         assert run.traffic["gossip"] > 0
 
     def test_what_a_silent_failure_loses_is_counted(self) -> None:
         run = start_dhtjoin(LivingRing(StableRing(range(8), 3)))
-        ask(run, join(["x.b = y.b"]))
+        pose(run, join(["x.b = y.b"]))
         holder = run.overlay.owner(key_text(1))
         source = (holder + 2) % 8
         for at_us in (1, 2):
-            tell(run, "x", at_us, node=source, b=1)
+            publish(run, "x", at_us, node=source, b=1)
         run.overlay.run()
         assert run.overlay.fail(holder) == 2
         run.overlay.ring.stabilise()  # type: ignore[attr-defined]
-        tell(run, "y", 3, node=source, b=1)
+        publish(run, "y", 3, node=source, b=1)
         run.overlay.run()
         assert run.answers["q"] == []

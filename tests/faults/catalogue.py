@@ -1,0 +1,161 @@
+"""Faults put into the engine on purpose, at least one for each step of a tuple's way.
+
+Each is a small edit that a tired programmer might make. The random cases in process, and nothing else, have to
+find every one of them: `make test-faults` puts them in one by one, in a copy of the source, and runs those cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An edit of one file that makes the engine wrong."""
+
+    name: str
+    file: str  # below src/watersmeet
+    old: str  # occurs once in the file
+    new: str
+
+
+FAULTS = (
+    # read
+    Fault(
+        "the last of several files is not read",
+        "spark/sources/parquet/reader.py",
+        "for number, file in enumerate(files):",
+        "for number, file in enumerate(files[: max(1, len(files) - 1)]):",
+    ),
+    Fault(
+        "late columns of other rows are fetched",
+        "spark/sources/parquet/late_columns.py",
+        'back = pa.array(np.argsort(order, kind="stable"))',
+        "back = pa.array(order)",
+    ),
+    Fault(
+        "a filter's verdict is ignored where it is NULL or false",
+        "spark/exchange/pack.py",
+        "usable &= np.asarray(pc.fill_null(batch.column(KEEP), False))",
+        "pass",
+    ),
+    Fault(
+        "a source is taken for its neighbour",
+        "spark/stages/read_batch.py",
+        "self._parts.setdefault(self._layout.inputs[message.input].alias, []).append(tuples)",
+        "self._parts.setdefault(self._layout.inputs[message.input - 1].alias, []).append(tuples)",
+    ),
+    Fault(
+        "the stream's progress is one microsecond ahead",
+        "spark/exchange/pack.py",
+        "max_ts=collected.max_ts,",
+        "max_ts=collected.max_ts + 1,",
+    ),
+    # route
+    Fault(
+        "a replicated tuple misses its last bucket",
+        "spark/exchange/pack.py",
+        "targets = part.buckets if only is None else buckets",
+        "targets = (part.buckets[:-1] or part.buckets) if only is None else buckets",
+    ),
+    Fault(
+        "a hot value's copies are not sent",
+        "kernel/routing/hot_routing.py",
+        "targets.append(first[chosen] + _shift(grid, own, steps, home, chosen))",
+        "targets.append(first[chosen])",
+    ),
+    # step
+    Fault(
+        "a RANGE window ends a microsecond early",
+        "query/window.py",
+        "return ts + (self.size + 1)",
+        "return ts + self.size",
+    ),
+    Fault(
+        "a chunk is forgotten a microsecond early",
+        "kernel/state/store.py",
+        "kept = [c for c in self.chunks if c.expires_at > progress or c.max_ts >= pending_from]",
+        "kept = [c for c in self.chunks if c.expires_at - 1 > progress or c.max_ts >= pending_from]",
+    ),
+    Fault(
+        "late is at the watermark, not before it",
+        "kernel/join/multiway.py",
+        "accepted = np.asarray(batch.column(TS)) >= self.watermark",
+        "accepted = np.asarray(batch.column(TS)) > self.watermark",
+    ),
+    Fault(
+        "the watermark follows the fastest stream",
+        "kernel/progress/watermark.py",
+        "self.now = max(self.now, min(bounds))",
+        "self.now = max(self.now, max(bounds))",
+    ),
+    Fault(
+        "tuples of one batch do not meet each other",
+        "kernel/join/multiway.py",
+        "            for head in self.stores:\n                arrivals = cell.get(head)",
+        "            for head in reversed(self.stores):\n                arrivals = cell.get(head) if head != [*self.stores][-1] else None",
+    ),
+    Fault(
+        "keys are not compared by value",
+        "kernel/join/combinations.py",
+        "keep &= same_values(first[cls], taken[name])",
+        "pass",
+    ),
+    Fault(
+        "the overlap of lifetimes is taken from one side",
+        "kernel/join/multiway.py",
+        "np.minimum(partials.min_end[chosen], found.ends),",
+        "partials.min_end[chosen],",
+    ),
+    Fault(
+        "row numbers start anew after a release",
+        "kernel/progress/row_numbers.py",
+        "self.next_position += len(known.ts)",
+        "self.next_position = len(known.ts)",
+    ),
+    # answer
+    Fault(
+        "answers that wait are let out a microsecond late",
+        "kernel/output/held_answers.py",
+        "due = (t >= since) & (t < self.watermark)",
+        "due = (t > since) & (t < self.watermark)",
+    ),
+    Fault(
+        "a value is present for as long as its last answer alone",
+        "kernel/output/distinct.py",
+        "running[row] = max(running[row - 1], ends[row - 1])",
+        "running[row] = ends[row - 1]",
+    ),
+    # persist
+    Fault(
+        "the last new chunk is not written",
+        "spark/stages/state_log.py",
+        "for chunk in changes.appended:",
+        "for chunk in changes.appended[:-1] or changes.appended:",
+    ),
+    Fault(
+        "a stale cache is believed",
+        "spark/stages/bucket_stage.py",
+        "if cached is not None and cached.token == head.token:",
+        "if cached is not None:",
+    ),
+    Fault(
+        "a worker that catches up takes the first rows for known",
+        "kernel/join/multiway.py",
+        "if chunk.stop > known:",
+        "if chunk.start > known:",
+    ),
+    Fault(
+        "the restored watermark is forgotten",
+        "kernel/progress/watermark.py",
+        'return cls(lateness, snapshot["now"], ',
+        "return cls(lateness, BEGINNING, ",
+    ),
+    # many queries
+    Fault(
+        "results go on to a neighbouring bucket",
+        "kernel/multiquery/rows.py",
+        "return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]",
+        "return [((bucket + 1) % buckets, part) for bucket, part in enumerate(parts) if part.num_rows]",
+    ),
+)

@@ -1,0 +1,64 @@
+"""Puts the faults of the catalogue in one by one, and fails unless the random cases in process find each.
+
+python -m tests.faults.run              all faults
+python -m tests.faults.run "stale"      those whose name holds this text
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.catalogue import FAULTS, Fault
+from tests.paths import ROOT
+
+FINDERS = ("tests/testing", "tests/kernel/multiquery")
+
+
+def finder_of(fault: Fault, folder: Path) -> str | None:
+    """The first test that fails once the fault is in; None if it goes unnoticed."""
+    source = folder / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.nbi", "*.nbc", "*.egg-info"))
+    file = source / "watersmeet" / fault.file
+    text = file.read_text()
+    assert text.count(fault.old) == 1, (
+        f"{fault.name}: {fault.file} has changed; bring the catalogue up to date"
+    )
+    file.write_text(text.replace(fault.old, fault.new))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-m",
+        "not spark",
+        "-p",
+        "no:cacheprovider",
+        *FINDERS,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(folder / "numba")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0] if done.returncode else None
+
+
+def main() -> int:
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    unnoticed = []
+    for fault in FAULTS:
+        if wanted in fault.name:
+            with tempfile.TemporaryDirectory(prefix="watersmeet-fault-") as folder:
+                found = finder_of(fault, Path(folder))
+            print(f"{'found' if found else 'NOT FOUND':>9}  {fault.name}: {found or fault.file}", flush=True)
+            unnoticed += [] if found else [fault.name]
+    print(f"{len(unnoticed)} faults went unnoticed")
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
