@@ -23,6 +23,7 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 
 ONCE = RunOptions(available_now=True)
+TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> PipelineRun:
@@ -124,15 +125,16 @@ def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
 ) -> None:
     batches = random_batches(seed=44, count=3, keys=6)
     batches[2] = {**batches[2], "s2": [*batches[0]["s2"], *batches[2]["s2"]]}  # it goes back in time
-    case = write_case(tmp_path, QUERIES["plain"], batches, arrived=1)
+    case = write_case(tmp_path, QUERIES["plain"], batches)
     expected = oracle.run(case.query, batches, flush=True)
     assert expected.late["s2"] >= len(batches[0]["s2"])
+    file = tmp_path / "s1" / "0001.parquet"
+    written = pq.read_table(file)
     null_times = pa.table(
-        {"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.array([None] * 3, pa.timestamp("us", "UTC"))}
+        {"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.nulls(3, written.schema.field("ts").type)}
     )
-    pq.write_table(null_times, tmp_path / "s1" / "0000a.parquet")
-    os.utime(tmp_path / "s1" / "0000a.parquet", (1_000_000, 1_000_000))
-    arrive(case, [1, 2])
+    pq.write_table(pa.concat_tables([written, null_times.cast(written.schema)]), file)
+    os.utime(file, (1_000_001, 1_000_001))  # still the second of its stream
     reported: list[int] = []
     run = Session(spark).run(
         case.file,
