@@ -1,12 +1,16 @@
-"""The overlay: put and get over a ring whose nodes come and go."""
+"""The overlay: grouped routing, and put and get over a ring whose nodes come and go."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from watersmeet.lab.overlay.chord.living_ring import LivingRing
+from watersmeet.lab.overlay.chord.ring import arc_start
+from watersmeet.lab.overlay.chord.stable_ring import StableRing
 from watersmeet.lab.overlay.network import Overlay
+from watersmeet.lab.simulation import constant_delay
 
 
 class Silent:
@@ -46,3 +50,37 @@ def test_put_is_lost_with_a_silent_failure() -> None:
     overlay.get(overlay.ring.nodes[0], "colour", found.append)
     overlay.run()
     assert found == [[]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A message that says its key."""
+
+    kind: ClassVar[str] = "note"
+    key: str
+
+
+class Arrivals(Silent):
+    """Notes when and where messages arrive."""
+
+    def __init__(self) -> None:
+        self.at: dict[str, tuple[int, int]] = {}  # by key: node and time
+
+    def receive(self, node: int, message: Note, now_us: int, rng: random.Random) -> tuple[()]:
+        self.at[message.key] = (node, now_us)
+        return ()
+
+
+def test_a_group_goes_clockwise_from_stop_to_stop_and_every_hop_takes_its_time() -> None:
+    """RJoin section 2: multiSend, whose messages share their route."""
+    arrivals = Arrivals()
+    overlay = Overlay(StableRing.of(64), arrivals, delay=constant_delay(10))
+    ring, keys = overlay.ring, [f"key {n}" for n in range(6)]
+    overlay.multi_send(3, [(Note(key), key) for key in keys])
+    overlay.run()
+    origin, here, hops = arc_start(ring, 3), 3, 0
+    for key in sorted(keys, key=lambda key: (overlay.identifier(key) - origin) % (1 << ring.bits)):
+        path = ring.path(here, overlay.identifier(key))
+        here, hops = [here, *path][-1], hops + len(path)
+        assert arrivals.at[key] == (overlay.owner(key), 10 * hops)
+    assert overlay.counters.traffic["note"] == hops > len(keys)

@@ -256,6 +256,17 @@ def test_rjoin_paper_section_5_windows_let_nodes_forget() -> None:
     assert rewritten_queries(network) == 0
 
 
+def test_rjoin_paper_section_5_a_query_waits_to_the_last_instant_of_its_window() -> None:
+    """A tuple that does not fit makes the node look for expired queries; one of its last instant is none."""
+    sql = TWO_WAY.replace("R, S", "R [RANGE 10 MICROSECONDS], S [RANGE 10 MICROSECONDS]") + " AND S.B3 > 5"
+    network = RJoinNetwork(StableRing.of(16), Settings(strategy="first"))
+    number = network.submit(bind_query(sql, RS.values()))
+    for name, values, at_us in (("R", (1, 2, 3), 1), ("S", (6, 2, 0), 11), ("S", (7, 2, 9), 11)):
+        network.publish(RS[name], values, at_us=at_us)
+    network.run()
+    assert network.answers.of(number) == [(1, 7)]
+
+
 def rewritten_queries(network: RJoinNetwork) -> int:
     """How many rewritten queries wait anywhere."""
     kept = [kept for state in network.rjoin.active.values() for kept in state.waiting.values()]
