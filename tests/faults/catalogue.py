@@ -1,7 +1,8 @@
 """Faults put into the engine on purpose, at least one for each step of a tuple's way.
 
-Each is a small edit that a tired programmer might make. The random cases in process, and nothing else, have to
-find every one of them: `make test-faults` puts them in one by one, in a copy of the source, and runs those cases.
+Each is a small edit that a tired programmer might make. The random cases in process, and nothing else, have
+to find every one of them: `make test-faults` puts them in, one by one, in a copy of the source, and runs
+those cases.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ FAULTS = (
     Fault(
         "tuples of one batch do not meet each other",
         "kernel/join/multiway.py",
-        "            for head in self.stores:\n                arrivals = cell.get(head)",
-        "            for head in reversed(self.stores):\n                arrivals = cell.get(head) if head != [*self.stores][-1] else None",
+        "                    if len(self.stores) > 1:\n"
+        "                        self.stores[head].index(arrivals)",
+        "            for head, arrivals in cell.items():\n                self.stores[head].index(arrivals)",
     ),
     Fault(
         "keys are not compared by value",
