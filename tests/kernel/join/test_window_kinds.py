@@ -1,4 +1,4 @@
-"""A kind of window is a class, and a line of the oracle: kernel and planner take kinds that they never saw."""
+"""A kind of window is a class, and a line of the oracle: kernel and planner take kinds they never saw."""
 
 from __future__ import annotations
 
