@@ -156,7 +156,7 @@ class SharedBucket:
     def _plan_for(self, batch: int) -> SharedLevel:
         """The level as the queries of this batch need it; what they do not need is forgotten."""
         if self._plan is None or batch not in self._planned:
-            untils = [ending.until for ending in self.dataflow.tails]
+            untils = [tail.until for tail in self.dataflow.tails]
             since = max((until for until in untils if until <= batch), default=BEGINNING)
             self._planned = range(since, min((until for until in untils if until > batch), default=NEVER))
             self._plan = SharedLevel(self.dataflow.at(batch), self.level, self.tuning)

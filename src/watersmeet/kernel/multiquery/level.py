@@ -109,13 +109,13 @@ class SharedLevel:
         return known[1]
 
     def _tables(self) -> dict[str, list[PredicateIndex]]:
-        endings: dict[str, list[QueryTail]] = {}
-        for ending in self.dataflow.tails:
-            if ending.join in self.joins:
-                endings.setdefault(ending.join, []).append(ending)
+        tails: dict[str, list[QueryTail]] = {}
+        for tail in self.dataflow.tails:
+            if tail.join in self.joins:
+                tails.setdefault(tail.join, []).append(tail)
         return {
             join: tables_of(some, self.dataflow.streams, self._tuning.max_pairs)
-            for join, some in endings.items()
+            for join, some in tails.items()
         }
 
     def _where_lateness_counts(self, level: int) -> dict[str, tuple[str, list[int]]]:
@@ -155,8 +155,8 @@ def _bits_of_queries(dataflow: SharedDataflow) -> Mapping[str, set[int]]:
     """For each join and relation, the bits of the streams of each query that it serves."""
     names = [*(join.name for join in dataflow.joins), *(relation.name for relation in dataflow.relations)]
     bits: dict[str, set[int]] = {name: set() for name in names}
-    for ending in dataflow.tails:
-        bits[ending.join].add(stream_bits(dataflow.streams, ending.streams))
+    for tail in dataflow.tails:
+        bits[tail.join].add(stream_bits(dataflow.streams, tail.streams))
     source = {relation.name: relation.source for relation in dataflow.relations}
     for join in sorted(dataflow.joins, key=lambda join: -join.level):
         for member in join.members:

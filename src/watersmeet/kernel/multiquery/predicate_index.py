@@ -1,11 +1,11 @@
 """Which queries a join's results answer.
 
-Thousands of queries may end at one join and differ only in constants. Endings of one shape are a table of
+Thousands of queries may end at one join and differ only in constants. Tails of one template are a table of
 constants, and a block of results meets the whole table at once: equalities through one lookup by hash, else
 one range through the order of its constants; whatever else is asked is asked of the pairs that are left. So
 the cost follows the answers, not the queries.
 
-    shape: a.x = ?, b.y > ?    endings (1, 5), (1, 9), (2, 0)    result (1, 7): the first two, then only one
+    template: a.x = ?, b.y > ?    tails (1, 5), (1, 9), (2, 0)    result (1, 7): the first two, then only one
 
 Guarantee: a pair is returned exactly when every test holds (NULL never does), no tuple of the result is late
 for the query, and all of them came since the query did.
@@ -40,7 +40,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Results:
-    """A block of a join's results as endings see them; columns are brought when they are asked for."""
+    """A block of a join's results as tails see them; columns are brought when they are asked for."""
 
     rows: int
     since: Longs
@@ -61,31 +61,31 @@ class _Values:
 
 
 class PredicateIndex:
-    """The endings of one shape."""
+    """The tails of one template."""
 
     def __init__(
         self,
-        shape: TailTemplate,
-        endings: Sequence[QueryTail],
+        template: TailTemplate,
+        tails: Sequence[QueryTail],
         bits: int,
         max_pairs: int = DEFAULT_TUNING.max_pairs,
     ) -> None:
-        """`bits`: of the shape's streams, as in the masks of what is behind."""
-        self.shape = shape
-        self.numbers = np.array([ending.number for ending in endings], np.int32)
+        """`bits`: of the template's streams, as in the masks of what is behind."""
+        self.template = template
+        self.numbers = np.array([tail.number for tail in tails], np.int32)
         self._bits = bits
         self._max_pairs = max_pairs
-        self._since: Longs = np.array([ending.since for ending in endings], np.int64)
+        self._since: Longs = np.array([tail.since for tail in tails], np.int64)
         self._last_since = int(self._since.max())
-        self._between = [test for test in shape.tests if test.other is not None]
-        constants = [place for place, test in enumerate(shape.tests) if test.other is None]
-        equal = [place for place in constants if shape.tests[place].op == "="]
-        ranges = [place for place in constants if shape.tests[place].op in ("<", "<=", ">", ">=")]
+        self._between = [test for test in template.tests if test.other is not None]
+        constants = [place for place, test in enumerate(template.tests) if test.other is None]
+        equal = [place for place in constants if template.tests[place].op == "="]
+        ranges = [place for place in constants if template.tests[place].op in ("<", "<=", ">", ">=")]
         self._looked_up = equal or ranges[:1]
         self._left = [place for place in constants if place not in (self._looked_up if not equal else ())]
         self._is_range = bool(self._looked_up) and not equal
-        self._constants = {place: _constants(endings, place) for place in constants}
-        self._order: Longs = np.arange(len(endings))
+        self._constants = {place: _constants(tails, place) for place in constants}
+        self._order: Longs = np.arange(len(tails))
         self._hashes: Hashes = np.empty(0, np.uint64)
         if self._is_range:
             self._order = np.argsort(self._constants[self._looked_up[0]], kind="stable")
@@ -95,7 +95,7 @@ class PredicateIndex:
             self._hashes = hashes[self._order]
 
     def pairs(self, results: Results) -> Iterator[tuple[Longs, Longs]]:
-        """(places of results, places of endings) that go together, block by block."""
+        """(places of results, places of tails) that go together, block by block."""
         rows = self._candidates(results)
         if not len(rows):
             return
@@ -110,13 +110,13 @@ class PredicateIndex:
             repeats = high[part] - low[part]
             found = np.repeat(rows[part], repeats)
             firsts = np.repeat(low[part] - (ends[part] - repeats - before), repeats)
-            endings = self._order[np.arange(len(found)) + firsts]
-            keep = self._holds(found, endings, columns, results.since)
-            yield (found, endings) if keep is None else (found[keep], endings[keep])
+            tails = self._order[np.arange(len(found)) + firsts]
+            keep = self._holds(found, tails, columns, results.since)
+            yield (found, tails) if keep is None else (found[keep], tails[keep])
             start = stop
 
     def _candidates(self, results: Results) -> Longs:
-        """The results that no ending refuses for what all endings have in common."""
+        """The results that no tail refuses for what all tails have in common."""
         keep: Mask | None = None
         for masks in results.behind:
             in_time = (masks & self._bits) != self._bits
@@ -129,7 +129,7 @@ class PredicateIndex:
 
     def _column(self, place: int, results: Results) -> _Values:
         """The column of a test, comparable with its constants."""
-        name, constants = self.shape.tests[place].column, self._constants[place]
+        name, constants = self.template.tests[place].column, self._constants[place]
         column = results.column(name)
         if pa.types.is_null(column.type):
             unknown = np.full(len(column), constants[0], constants.dtype)
@@ -140,13 +140,13 @@ class PredicateIndex:
         return values
 
     def _lookup(self, rows: Longs, columns: dict[int, _Values]) -> tuple[Longs, Longs]:
-        """For each result, the stretch of endings (in their order) that may hold."""
+        """For each result, the stretch of tails (in their order) that may hold."""
         count = len(self.numbers)
         if not self._looked_up:
             return np.zeros(len(rows), np.int64), np.full(len(rows), count)
         values = [columns[place].values[rows] for place in self._looked_up]
         if self._is_range:
-            op = self.shape.tests[self._looked_up[0]].op
+            op = self.template.tests[self._looked_up[0]].op
             constants = self._constants[self._looked_up[0]][self._order]
             # For x > c and x <= c the stretch begins or ends with the first constant not below x.
             split = np.searchsorted(constants, values[0], side="left" if op in (">", "<=") else "right")
@@ -160,39 +160,39 @@ class PredicateIndex:
             np.searchsorted(self._hashes, wanted, side="right"),
         )
 
-    def _holds(self, rows: Longs, endings: Longs, columns: dict[int, _Values], since: Longs) -> Mask | None:
+    def _holds(self, rows: Longs, tails: Longs, columns: dict[int, _Values], since: Longs) -> Mask | None:
         """What is left to ask of each pair; None: nothing."""
         keep: Mask | None = None
         for place in self._left:
-            constants = self._constants[place][endings]
-            held = columns[place].compare(self.shape.tests[place].op, rows, constants)
+            constants = self._constants[place][tails]
+            held = columns[place].compare(self.template.tests[place].op, rows, constants)
             keep = held if keep is None else keep & held
         if self._last_since > 0 and len(since) and self._last_since > int(since.min()):
-            held = since[rows] >= self._since[endings]
+            held = since[rows] >= self._since[tails]
             keep = held if keep is None else keep & held
         return keep
 
 
 def tables_of(
-    endings: Sequence[QueryTail], streams: Sequence[str], max_pairs: int = DEFAULT_TUNING.max_pairs
+    tails: Sequence[QueryTail], streams: Sequence[str], max_pairs: int = DEFAULT_TUNING.max_pairs
 ) -> list[PredicateIndex]:
-    """The endings of a join, one table a shape; `streams` gives the bits of the masks."""
-    shapes: dict[TailTemplate, list[QueryTail]] = {}
-    for ending in endings:
-        shapes.setdefault(ending.template, []).append(ending)
+    """The tails of a join, one table a template; `streams` gives the bits of the masks."""
+    templates: dict[TailTemplate, list[QueryTail]] = {}
+    for tail in tails:
+        templates.setdefault(tail.template, []).append(tail)
     return [
-        PredicateIndex(shape, same, stream_bits(streams, shape.streams), max_pairs)
-        for shape, same in shapes.items()
+        PredicateIndex(template, same, stream_bits(streams, template.streams), max_pairs)
+        for template, same in templates.items()
     ]
 
 
 def stream_bits(streams: Sequence[str], some: Sequence[str]) -> int:
-    """The bits of some streams of a ring."""
+    """The bits of some streams of a shared dataflow."""
     return sum(1 << streams.index(name) for name in set(some))
 
 
-def _constants(endings: Sequence[QueryTail], place: int) -> npt.NDArray[Any]:
-    values = [_test_constant(ending.tests[place]) for ending in endings]
+def _constants(tails: Sequence[QueryTail], place: int) -> npt.NDArray[Any]:
+    values = [_test_constant(tail.tests[place]) for tail in tails]
     texts = [value for value in values if isinstance(value, bytes)]
     if texts:
         return _objects(texts)
@@ -220,7 +220,7 @@ def _comparable(column: pa.Array) -> _Values:
     elif pa.types.is_boolean(type_):
         column = column.cast(pa.int8())
     elif not pa.types.is_integer(type_):
-        raise DataError(f"a column of type {type_} cannot be tested in a ring")
+        raise DataError(f"a column of type {type_} cannot be tested in a shared dataflow")
     return _Values(np.asarray(column.cast(pa.int64()).fill_null(0)), valid)
 
 

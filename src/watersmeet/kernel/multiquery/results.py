@@ -140,9 +140,9 @@ def emit(
                     yield SharedRows(name, table)
         results = Results(len(since), since, list(behind.values()), block.column)
         for table_ in block.use.tables:
-            for rows, endings in table_.pairs(results):
+            for rows, tails in table_.pairs(results):
                 if len(rows):
-                    yield SharedRows(table_.shape, _answers(table_, block, rows, endings, counts))
+                    yield SharedRows(table_.template, _answers(table_, block, rows, tails, counts))
 
 
 def _going(plan: SharedLevel, block: _Block, counts: SharedCounts, live: LiveValues) -> dict[str, pa.Array]:
@@ -163,12 +163,14 @@ def _concat(parts: Sequence[Longs]) -> Longs:
 
 
 def _answers(
-    table: PredicateIndex, block: _Block, rows: Longs, endings: Longs, counts: SharedCounts
+    table: PredicateIndex, block: _Block, rows: Longs, tails: Longs, counts: SharedCounts
 ) -> pa.Table:
-    numbers = table.numbers[endings]
+    numbers = table.numbers[tails]
     counts.count_answers(numbers)
-    shape = table.shape
-    named = [(name, name) for name in shape.payload] if shape.needs_spark else list(shape.outputs or ())
+    template = table.template
+    named = (
+        [(name, name) for name in template.payload] if template.needs_spark else list(template.outputs or ())
+    )
     all_ = len(rows) == len(block.ts) and bool((rows == np.arange(len(rows))).all())
     chosen = None if all_ else pa.array(rows)
     times = pa.array(block.ts[rows])
