@@ -130,7 +130,7 @@ class JoinBucket:
         return {
             "watermark": self.watermark.snapshot(),
             "next_chunk": dict(join.next_chunk),
-            "newest_place": dict(join.newest_position),
+            "newest_position": dict(join.newest_position),
             "next_row": dict(join.next_row),
             "starts": dict(join.starts),
             "next_held": self.held.buffer.next_number if self.held else 0,
@@ -157,7 +157,7 @@ class JoinBucket:
         everything = list(chunks)
         self.watermark = Watermark.restore(self._plan.lateness, snapshot["watermark"])
         self.hot = dict(snapshot["hot"])
-        numbers = (snapshot[name] for name in ("next_chunk", "newest_place", "next_row", "starts"))
+        numbers = (snapshot[name] for name in ("next_chunk", "newest_position", "next_row", "starts"))
         own = [chunk for chunk in everything if chunk.section != HELD]
         self.join.catch_up(Snapshot(self.watermark.now, *numbers), own)
         self.held = self._plan.held_answers()
@@ -230,7 +230,7 @@ class NumberingBucket:
     def snapshot(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark.snapshot(),
-            "next_place": {alias: numberer.next_position for alias, numberer in self._numberers.items()},
+            "next_position": {alias: numberer.next_position for alias, numberer in self._numberers.items()},
             "next_number": {
                 alias: numberer.buffer.next_number for alias, numberer in self._numberers.items()
             },
@@ -245,7 +245,7 @@ class NumberingBucket:
         ordered = sorted(chunks, key=lambda chunk: chunk.number)
         for alias, numberer in bucket._numberers.items():
             numberer.watermark = bucket.watermark.now
-            numberer.next_position = snapshot["next_place"][alias]
+            numberer.next_position = snapshot["next_position"][alias]
             for chunk in ordered:
                 if chunk.section == numberer.buffer.section:
                     numberer.buffer.add(chunk.wide, chunk.number)

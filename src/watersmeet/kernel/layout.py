@@ -17,7 +17,7 @@ from watersmeet.query import Query, Window
 
 TS = "__ts"  # int64: event time, microseconds since the epoch
 REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes after the join
-POSITION = "__place"  # int64: 0-based row position in the stream, for ROWS windows
+POSITION = "__position"  # int64: 0-based row position in the stream, for ROWS windows
 KEEP = "__keep"  # bool: whether the local filters hold, where rows are numbered before filtering
 KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that were thinned by weight
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples

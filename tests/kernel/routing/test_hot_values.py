@@ -248,7 +248,7 @@ def test_tuples_of_the_other_inputs_go_everywhere_until_the_value_has_cooled() -
     batch, grid = keyed(20), Grid((5,))
     line = HotValue(0, int(hash_column(batch.column("__key0"))[0]), "a", spread_from=100)
     assert all(buckets == set(range(5)) for buckets in places(batch, line, "b", grid).values())
-    cooling = replace(line, cooling=True, copied_until=12, over_at=30)
+    cooling = replace(line, cooling=True, copied_until=12, expires_at=30)
     copied = places(batch, cooling, "b", grid)
     assert [len(copied[ts]) for ts in range(20)] == [5] * 12 + [1] * 8
     assert copied[12] == places(batch, cooling, "a", grid)[12], "home is the same for all"
@@ -269,7 +269,7 @@ def test_hand_over_times_are_those_of_the_example_in_the_module() -> None:
     assert hot.values[0].spread_from == noon + 10 * minute + 1
     cooling = cool(layout, hot, hot.values[0], {"a": noon + 30 * minute, "b": noon})
     assert cooling.values[0].copied_until == noon + 35 * minute + 1
-    assert cooling.values[0].over_at == noon + 45 * minute + 1
+    assert cooling.values[0].expires_at == noon + 45 * minute + 1
     assert cooling.without_expired(noon + 45 * minute) == cooling
     assert cooling.without_expired(noon + 45 * minute + 1) == NO_HOT_VALUES
     with pytest.raises(ValueError, match="it has to cool first"):

@@ -43,8 +43,8 @@ class StreamBounds:
         return dict(self.now)
 
     def snapshot(self) -> dict[str, Any]:
-        return {"now": self.now, "last_heard_us": self._last_seen_us}
+        return {"now": self.now, "last_seen_us": self._last_seen_us}
 
     @classmethod
     def restore(cls, lateness: Mapping[str, LatenessPolicy], snapshot: Mapping[str, Any]) -> StreamBounds:
-        return cls(lateness, dict(snapshot["now"]), dict(snapshot["last_heard_us"]))
+        return cls(lateness, dict(snapshot["now"]), dict(snapshot["last_seen_us"]))

@@ -86,8 +86,8 @@ class Watermark:
         return self.now
 
     def snapshot(self) -> dict[str, object]:
-        return {"now": self.now, "max_ts": self.max_ts, "last_heard_us": self._last_seen_us}
+        return {"now": self.now, "max_ts": self.max_ts, "last_seen_us": self._last_seen_us}
 
     @classmethod
     def restore(cls, lateness: Mapping[str, LatenessPolicy], snapshot: Mapping[str, Any]) -> Watermark:
-        return cls(lateness, snapshot["now"], dict(snapshot["max_ts"]), dict(snapshot["last_heard_us"]))
+        return cls(lateness, snapshot["now"], dict(snapshot["max_ts"]), dict(snapshot["last_seen_us"]))

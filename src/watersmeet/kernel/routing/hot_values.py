@@ -35,7 +35,7 @@ class HotValue:
     spread_from: int
     cooling: bool = False
     copied_until: int = NEVER
-    over_at: int = NEVER
+    expires_at: int = NEVER
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class HotTable:
 
     def without_expired(self, watermark: int) -> HotTable:
         """The table without the lines that no acceptable tuple can be concerned by any more."""
-        return HotTable(tuple(one for one in self.values if not one.cooling or watermark < one.over_at))
+        return HotTable(tuple(one for one in self.values if not one.cooling or watermark < one.expires_at))
 
     def to_json(self) -> list[dict[str, Any]]:
         return [asdict(value) for value in self.values]
@@ -105,7 +105,7 @@ def cool(layout: JoinLayout, table: HotTable, value: HotValue, newest: Mapping[s
     for alias in _others(layout, value.cls, value.spread):
         copied = max(newest.get(alias, BEGINNING), until - 1)
         ends.append(_latest_end(layout, alias, {alias: copied}))
-    cooled = replace(value, cooling=True, copied_until=until, over_at=max(ends, default=until))
+    cooled = replace(value, cooling=True, copied_until=until, expires_at=max(ends, default=until))
     return table.with_value(cooled)
 
 

@@ -92,13 +92,13 @@ class Ledger:
         return {
             "width": self.width,
             "bins": [[n, came, gone] for n, (came, gone) in sorted(self.bins.items())],
-            "newest_place": self.newest_position,
+            "newest_position": self.newest_position,
         }
 
     @classmethod
     def restore(cls, window: Window, snapshot: Mapping[str, Any], tuning: Tuning = DEFAULT_TUNING) -> Ledger:
         bins = {int(n): [came, gone] for n, came, gone in snapshot["bins"]}
-        return cls(window, snapshot["width"], bins, snapshot["newest_place"], tuning.max_bins)
+        return cls(window, snapshot["width"], bins, snapshot["newest_position"], tuning.max_bins)
 
     def _add(self, positions: Longs, part: int) -> None:
         owners = positions // self.width if self.width else np.zeros(len(positions), np.int64)

@@ -35,8 +35,8 @@ def stage_lines(plan: PhysicalPlan) -> list[str]:
     aliases = ", ".join(item.alias for item in query.inputs)
     stages = [f"pack   filter, project and cut by bucket {aliases}"]
     if query.joins_delayed:
-        ranked = ", ".join(item.alias for item in query.inputs if item.window.counts_rows)
-        stages.append(f"rank   order by event time and number {ranked}, in a single partition")
+        numbered = ", ".join(item.alias for item in query.inputs if item.window.counts_rows)
+        stages.append(f"number rows of {numbered} in order of event time, in a single partition")
     match plan.routing:
         case Shares(hypercube):
             buckets = f"{len(query.inputs)} inputs in {hypercube.buckets_used} buckets"

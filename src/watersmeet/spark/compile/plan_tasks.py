@@ -90,7 +90,7 @@ class _TaskPlanner:
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
         whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream
         numbering = replace(
-            self._stage_plan("rank", bucket, whole, labels[:1]),
+            self._stage_plan("numbering", bucket, whole, labels[:1]),
             cached_buckets=1 if self.options.limit else None,
         )
         first = numbering if query.joins_delayed else join
@@ -115,7 +115,7 @@ class _TaskPlanner:
         stages = [StageTask("join", JoinStage(join), join.output.schema)]
         if query.joins_delayed:
             stage = NumberingStage(numbering, join.grid, join.labels)
-            stages.insert(0, StageTask("rank", stage, MESSAGES.spark_schema))
+            stages.insert(0, StageTask("numbering", stage, MESSAGES.spark_schema))
         return JoinTasks(
             inputs=planner.tasks(),
             labels=first.labels,
