@@ -32,7 +32,7 @@ test-jars: setup
 	@$(BIN)/python -m tests.spark.kafka.broker --fetch
 
 test-pure: setup
-	$(BIN)/python -m pytest -m "not spark"
+	$(BIN)/python -m pytest -m "not spark" --numprocesses=auto --dist=loadfile
 
 test-long: test-jars
 	$(BIN)/python -m pytest --long

@@ -218,7 +218,7 @@ def dataflows(tmp_path: Path) -> Any:
             dataflow.process.wait(PATIENCE_S)
 
 
-def test_queries_come_and_go_while_tuples_flow(dataflows: Any) -> None:
+def test_queries_come_and_go_while_tuples_flow_and_a_server_is_killed(dataflows: Any) -> None:
     dataflow: ServedDataflow = dataflows(seed=31, count=8, first="pairs")
     dataflow.arrive(2)
     dataflow.serve("--streams", "pipeline.sql", "--levels", "2")
@@ -249,12 +249,14 @@ def test_queries_come_and_go_while_tuples_flow(dataflows: Any) -> None:
 
     dataflow.send("sums", Submit((("sums", dataflow.inserts["sums"]), ("plain", dataflow.inserts["plain"]))))
     dataflow.send("drop", Drop(("pairs",)))
+    rng = random.Random(31)
+    time.sleep(rng.uniform(0, 4))  # while the change is planned, or while the Spark query stops and starts
+    dataflow.kill(rng)
+    dataflow.serve()
     until = dataflow.reply("drop")
     dataflow.arrive(2)
     dataflow.await_all()
-    dataflow.stop()
 
-    dataflow.serve()
     dataflow.send("drop chain", Drop(("chain",)))
     gone = dataflow.reply("drop chain")
     dataflow.arrive(2)
@@ -269,10 +271,9 @@ def test_queries_come_and_go_while_tuples_flow(dataflows: Any) -> None:
     dataflow.check("plain", dataflow.reply("sums"))
 
 
-def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(
-    dataflows: Any, long_mode: bool
-) -> None:
-    rounds = 8 if long_mode else 1
+@pytest.mark.variant  # eight more kills
+def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(dataflows: Any) -> None:
+    rounds = 8
     rng = random.Random(32)
     dataflow: ServedDataflow = dataflows(seed=32, count=2 * rounds + 4, first="pairs")
     dataflow.arrive(1)
@@ -289,7 +290,7 @@ def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(
         time.sleep(rng.uniform(0, 4))
         dataflow.kill(rng)
         dataflow.serve()
-        if long_mode and attempt % 2:
+        if attempt % 2:
             time.sleep(rng.uniform(0, 10))  # while the next server starts, too
             dataflow.kill(rng)
             dataflow.serve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,10 @@ from pyspark.sql import SparkSession
 from tests.spark.kafka.broker import Broker, NotFetchedError, jars_setting, running_broker
 from watersmeet.spark.session.environment import new_session
 from watersmeet.spark.sources.generator_source import register
+
+# Tests run for seconds in each JVM: what its optimizing compiler would save later costs more than it brings.
+# Processes that tests start inherit this.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,7 +11,7 @@ from tests.state_format.cases import DECLARED, PARTITIONS, shared_dataflow
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.state_format import STATE_FORMAT
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import RECORD, RegistryRecord, read_record, write_record
+from watersmeet.serve.registry.record import OLD_RECORD, RECORD, RegistryRecord, read_record, write_record
 
 
 def test_a_registry_of_another_state_format_is_refused(tmp_path: Path) -> None:
@@ -28,10 +28,9 @@ def test_a_registry_of_another_state_format_is_refused(tmp_path: Path) -> None:
     write_record(folder, record)
     assert read_record(folder) is not None
     fields = json.loads(record.to_json())
-    for version, written in ((99, "state format 99, by a newer"), (None, "ring format 1, by an older")):
-        changed = {**fields, "state_format": version}
-        if version is None:
-            del changed["state_format"]  # as before there was one number for all state
-        folder.write(RECORD, json.dumps(changed))
-        with pytest.raises(ConfigurationError, match=f"in {written} .*reads state format {STATE_FORMAT}"):
-            read_record(folder)
+    folder.write(RECORD, json.dumps({**fields, "state_format": 99}))
+    with pytest.raises(ConfigurationError, match=f"99, by a newer .*reads state format {STATE_FORMAT}"):
+        read_record(folder)
+    (tmp_path / RECORD).rename(tmp_path / OLD_RECORD)  # what the record was called until format 3
+    with pytest.raises(ConfigurationError, match=f"1, by an older .*reads state format {STATE_FORMAT}"):
+        read_record(folder)
