@@ -25,7 +25,7 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs=2 test-spark test-pure
 
 test-spark: test-jars
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark --numprocesses=2 --dist=loadfile
 
 # The connectors and the Kafka broker that some of Spark's tests need, fetched once into the user's cache.
 test-jars: setup

@@ -176,6 +176,7 @@ def test_a_query_that_fails_says_why_and_where_the_log_is(tmp_path: Path) -> Non
     assert (tmp_path / ".watersmeet" / "pipeline.log").stat().st_size > 0
 
 
+@pytest.mark.variant  # measuring is tested in a session, planning by it without one
 def test_analyze_measures_what_explain_then_plans_by(tmp_path: Path, long_mode: bool) -> None:
     declared = FILES.split("SELECT DISTINCT")[0]
     undeclared = declared.replace("s1 (k BIGINT, v STRING, ts TIMESTAMP)", "s1")

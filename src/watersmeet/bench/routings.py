@@ -26,7 +26,7 @@ from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch, digest_an
 from watersmeet.bench.report import write_figures
 from watersmeet.bench.workloads import NETMON3, WORKLOADS, Workload
 from watersmeet.errors import WatersmeetError
-from watersmeet.plan.routing import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.session import Session
 from watersmeet.spark.session.environment import PARTITIONS, PROVIDER, ROCKSDB
 

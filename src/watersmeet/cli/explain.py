@@ -14,7 +14,7 @@ from watersmeet.cli.pipeline_files import read_queries, statistics_for
 from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
-from watersmeet.plan.routing import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS
 from watersmeet.spark.session.environment import default_partitions

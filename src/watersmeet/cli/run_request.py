@@ -8,7 +8,7 @@ from pathlib import Path
 
 from watersmeet.cli.options import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing import ROUTINGS
+from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from watersmeet.plan.explain.hot_values import describe_hot_values
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.routing import Shares
+from watersmeet.plan.routing.routing import Shares
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import Column, Stream
 from watersmeet.sql import bind_query

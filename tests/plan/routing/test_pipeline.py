@@ -19,9 +19,9 @@ from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch
 from watersmeet.plan.explain import explain
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.routing import Pipeline, Shares
 from watersmeet.plan.routing.pipeline import plan_pipeline
 from watersmeet.plan.routing.pipeline_or_shares import price_pipeline
+from watersmeet.plan.routing.routing import Pipeline, Shares
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, rows
 

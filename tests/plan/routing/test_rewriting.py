@@ -23,8 +23,9 @@ from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.routing import Rewrite, rewriting
+from watersmeet.plan.routing import rewriting
 from watersmeet.plan.routing.rewriting import plan_rewriting
+from watersmeet.plan.routing.routing import Rewrite
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Column, Query, Stream, rows
 from watersmeet.query.shared_dataflow import Expected, Way

@@ -120,7 +120,7 @@ def test_a_session_takes_its_limit_from_its_settings(spark: SparkSession, tmp_pa
 
 
 def test_values_of_distinct_that_are_left_out_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    file = write_pipeline(tmp_path, 4)
+    file = write_pipeline(tmp_path, 1)
     file.write_text(file.read_text().replace("SELECT a.v AS va", "SELECT DISTINCT a.v AS va"))
     tables = arrive(tmp_path, range(4))
     reported = run(spark, file, StateLimit(400_000))

@@ -32,7 +32,7 @@ def test_three_topics_into_one_and_what_is_malformed_into_another(
         f"WITH (format = 'kafka', bootstrap = '{broker.bootstrap}', topic = 'plain-{name}');"
         for name in ("answers", "letters")
     )
-    more = ", dead_letters = 'letters', maxOffsetsPerTrigger = '1000'"
+    more = ", dead_letters = 'letters', maxOffsetsPerTrigger = '250'"
     file = tmp_path / "pipeline.sql"
     file.write_text(f"{packets.streams(more)}\n{sinks}\nINSERT INTO answers {SELECT};\n")
     session = Session(spark)

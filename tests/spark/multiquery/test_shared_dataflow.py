@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.pipelines import Case, arrive, random_batches, write_case
@@ -119,6 +120,7 @@ def run_to_end(job: SharedJob) -> None:
     job.poll()
 
 
+@pytest.mark.variant  # they come and go in a served dataflow too
 def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -> None:
     case = write_case(tmp_path, QUERIES["same"], random_batches(5, count=6), arrived=2)
     first = {"same": (QUERIES["same"], 0, NEVER), "chain": (QUERIES["chain"], 0, NEVER)}

@@ -118,7 +118,7 @@ def test_the_session_made_here_has_all_it_needs(spark: SparkSession) -> None:
 
 
 def test_what_the_caller_sets_wins(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_a_second_session_is_refused_rather_than_silently_shared(spark: SparkSession) -> None:

@@ -102,7 +102,7 @@ def _state_gone(checkpoint: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a query that has run, to be copied and damaged."""
+    """The folder of a query that has run; a copy of its checkpoint is damaged."""
     folder = tmp_path_factory.mktemp("whole")
     _run(spark, folder)
     return folder
@@ -120,10 +120,10 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_a_damaged_checkpoint_is_recognised(
     spark: SparkSession, tmp_path: Path, whole: Path, damage: Damage, message: str
 ) -> None:
-    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(whole / "checkpoint", tmp_path / "checkpoint")
     damage(tmp_path / "checkpoint")
     with pytest.raises((PySparkException, Py4JJavaError)) as failure:
-        _run(spark, tmp_path)
+        _run(spark, whole, tmp_path / "checkpoint")
     error = explain_failure(failure.value)
     assert isinstance(error, DataError), str(failure.value)
     assert re.match(message, str(error))
@@ -153,15 +153,15 @@ def _source(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema("src string").parquet(str(folder / "source"))
 
 
-def _run(spark: SparkSession, folder: Path) -> None:
+def _run(spark: SparkSession, folder: Path, checkpoint: Path | None = None) -> None:
     """A query with state, so that there is a state store to damage."""
-    _write(_source(spark, folder).dropDuplicates(["src"]), folder)
+    _write(_source(spark, folder).dropDuplicates(["src"]), folder, checkpoint)
 
 
-def _write(frame: DataFrame, folder: Path) -> None:
+def _write(frame: DataFrame, folder: Path, checkpoint: Path | None = None) -> None:
     query = (
         frame.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("checkpointLocation", str(checkpoint or folder / "checkpoint"))
         .trigger(availableNow=True)
         .start(str(folder / "out"))
     )

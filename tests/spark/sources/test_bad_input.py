@@ -147,6 +147,7 @@ def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
     case.check(spark)
 
 
+@pytest.mark.variant  # in process it is shown in tests/testing/test_disorder.py
 def test_an_idle_stream_is_waited_for_only_so_long(spark: SparkSession, tmp_path: Path) -> None:
     """Places in a stream are settled by the watermark: while it stands, ROWS windows give no answers."""
     batches = random_batches(seed=47, count=4)

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing import Native
+from watersmeet.plan.routing.routing import Native
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.cascade import cascade

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing import Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
     StateIdentity,
     describe_change,

@@ -37,8 +37,6 @@ def read_sources(
     if limit is not None:
         nbytes = limit.nbytes // (BATCH_SHARE * len(streams))
         streams = [limit_batches(stream, nbytes, smaller) for stream in streams]
+    tuples = {stream.name: read_stream(spark, stream, base) for stream in streams}  # refuses missing ones
     named = {stream.name: file_names(spark, stream, base) for stream in streams}
-    return Sources(
-        {stream.name: read_stream(spark, stream, base) for stream in streams},
-        {name: frame for name, frame in named.items() if frame is not None},
-    )
+    return Sources(tuples, {name: frame for name, frame in named.items() if frame is not None})

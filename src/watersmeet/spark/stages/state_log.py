@@ -25,7 +25,6 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
 from watersmeet.kernel.columns import narrowed
-from watersmeet.plan.state_format import describe_change
 from watersmeet.spark.exchange.packed_chunk import decode, encode
 from watersmeet.spark.tuning import Tuning
 
@@ -66,6 +65,9 @@ class StateLog:
             return Head(fingerprint)
         record = json.loads(bytes(stored[0]))
         if record["fingerprint"] != fingerprint:
+            # Imported here, since only a refusal needs it: every start of a query loads this module anew.
+            from watersmeet.plan.state_format import describe_change
+
             raise DataError(describe_change(record["fingerprint"], fingerprint))
         chunks: dict[tuple[str, int], ChunkLocation] = {
             (section, number): where if isinstance(where, int) else tuple(where)
