@@ -35,10 +35,10 @@ FAULTS = (
         "back = pa.array(order)",
     ),
     Fault(
-        "a filter's verdict is ignored where it is NULL or false",
-        "spark/exchange/pack.py",
-        "usable &= np.asarray(pc.fill_null(batch.column(KEEP), False))",
-        "pass",
+        "the filters of a ROWS input are ignored",
+        "kernel/bucket.py",
+        "return batch.filter(pc.fill_null(batch.column(KEEP), False)) if KEEP in batch.schema.names",
+        "return batch if KEEP in batch.schema.names",
     ),
     Fault(
         "a source is taken for its neighbour",
