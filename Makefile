@@ -37,7 +37,7 @@ test-pure: setup
 test-long: test-jars
 	$(BIN)/python -m pytest --long
 
-# Puts faults into the engine, one by one, and fails if the random cases in process miss any.
+# Puts faults into the engine, one by one, and fails if the tests in process miss any.
 test-faults: setup
 	$(BIN)/python -m tests.faults.run
 

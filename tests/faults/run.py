@@ -1,4 +1,4 @@
-"""Puts the faults of the catalogue in one by one, and fails unless the random cases in process find each.
+"""Puts the faults of the catalogue in one by one, and fails unless tests in process find each.
 
 python -m tests.faults.run              all faults
 python -m tests.faults.run "stale"      those whose name holds this text
@@ -15,9 +15,6 @@ from pathlib import Path
 
 from tests.faults.catalogue import FAULTS, Fault
 from tests.paths import ROOT
-
-FINDERS = ("tests/testing", "tests/kernel/multiquery")
-
 
 def finder_of(fault: Fault, folder: Path) -> str | None:
     """The first test that fails once the fault is in; None if it goes unnoticed."""
@@ -39,7 +36,7 @@ def finder_of(fault: Fault, folder: Path) -> str | None:
         "not spark",
         "-p",
         "no:cacheprovider",
-        *FINDERS,
+        *fault.finders,
     ]
     environment = {**os.environ, "PYTHONPATH": str(source), "NUMBA_CACHE_DIR": str(folder / "numba")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
