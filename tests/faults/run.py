@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.faults.catalogue import FAULTS, Fault
 from tests.paths import ROOT
 
+
 def finder_of(fault: Fault, folder: Path) -> str | None:
     """The first test that fails once the fault is in; None if it goes unnoticed."""
     source = folder / "src"
