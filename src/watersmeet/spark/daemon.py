@@ -10,6 +10,7 @@ import gc
 
 import watersmeet.spark.exchange.pack
 import watersmeet.spark.exchange.unpack
+import watersmeet.spark.sources.parquet.reader
 import watersmeet.spark.stages.distinct
 import watersmeet.spark.stages.join_stage
 import watersmeet.spark.stages.numbering_stage  # noqa: F401
