@@ -41,8 +41,8 @@ def long_mode(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def examples(long_mode: bool) -> Callable[[int], settings]:
-    """Settings for a property test of this many examples, twenty times as many in long mode."""
-    return lambda count: settings(max_examples=count * (20 if long_mode else 1))
+    """Settings for a property test of this many examples, forty times as many in long mode."""
+    return lambda count: settings(max_examples=count * (40 if long_mode else 1))
 
 
 @pytest.fixture

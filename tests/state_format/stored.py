@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from watersmeet.kernel import ChangeTracker, PersistedChunk
 from watersmeet.spark.stages.state_log import StateLog
+from watersmeet.spark.stages.state_map import declare_map
 from watersmeet.spark.tuning import Tuning
 
 SHOWN_ROWS = 10  # of a chunk; of larger ones only the columns
@@ -53,7 +54,7 @@ class Persisted:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.log = StateLog(self.store, Tuning())  # type: ignore[arg-type]
+        self.log = StateLog(declare_map(self.store), Tuning())  # type: ignore[arg-type]
         self._head = self.log.read_head("FINGERPRINT")
         self._tracker = ChangeTracker()
 

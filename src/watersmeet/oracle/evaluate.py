@@ -93,7 +93,7 @@ def _named_function(node: exp.Anonymous, scope: _Scope) -> Any:
 
 
 def _column(node: exp.Column, scope: _Scope) -> Any:
-    names = [part.name for part in node.parts]
+    names = node.meta.get("names") or node.meta.setdefault("names", [part.name for part in node.parts])
     if names == [ANSWER_TIME]:
         return scope.answer_time
     alias, *path = names

@@ -61,7 +61,7 @@ def test_answers_are_the_oracles_for_any_query_and_any_cut(examples: Examples) -
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), key_expressions=True))
-        @examples(150)
+        @examples(75)
         def holds(case: Case) -> None:
             answered.count(check(*case))
 
@@ -72,7 +72,7 @@ def test_a_delayed_query_answers_up_to_the_watermark(examples: Examples) -> None
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",)))
-        @examples(60)
+        @examples(30)
         def holds(case: Case) -> None:
             answered.count(check(*case, flush=False))
 
@@ -87,7 +87,7 @@ def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: 
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4))
-        @examples(60)
+        @examples(30)
         def holds(case: Case) -> None:
             answered.count(check(*case))
 
@@ -98,7 +98,7 @@ def test_a_bucket_restored_after_every_step_goes_on_as_before(examples: Examples
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",)))
-        @examples(100)
+        @examples(50)
         def holds(case: Case) -> None:
             query, batches = case
             plan, bucket, answers = plan_bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []
@@ -121,7 +121,7 @@ def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) ->
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), windows=TIME_WINDOWS), TURNS)
-        @examples(100)
+        @examples(50)
         def holds(case: Case, turns: list[int]) -> None:
             query, batches = case
             plan, bucket, answers, log = (

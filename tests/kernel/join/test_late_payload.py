@@ -83,7 +83,7 @@ def test_answers_are_the_oracles(waiting: int, examples: Examples) -> None:
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), windows=TIME_WINDOWS))
-        @examples(30)
+        @examples(15)
         def holds(case: Case) -> None:
             query, batches = case
             answers = answers_with_late_payload(query, [*batches, None], tuning)

@@ -87,7 +87,7 @@ def test_answers_are_the_oracles_whatever_is_split(examples: Callable[[int], set
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), min_inputs=3, max_inputs=5))
-        @examples(60)
+        @examples(30)
         def holds(case: Case) -> None:
             answered.count(check(*case, tuning=always_split))
 

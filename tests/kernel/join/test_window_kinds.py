@@ -99,7 +99,7 @@ def test_answers_are_the_oracles_under_kinds_made_up_here(
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4, windows=KINDS))
-        @examples(60)
+        @examples(30)
         def holds(case: Case) -> None:
             query, batches = case
             kept, restored = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL)

@@ -49,7 +49,7 @@ PAIR_SQL = "SELECT a.v AS a_v, b.v AS b_v FROM a [RANGE 10 US], b [RANGE 10 US] 
 
 def test_every_query_gets_the_oracles_bag_in_small_blocks(examples: Examples) -> None:
     @given(query_sets(), st.integers(1, 3), st.booleans())
-    @examples(60)
+    @examples(30)
     def holds(case: QuerySetCase, buckets: int, restore: bool) -> None:
         check(case, buckets, keeps_ended=True, restore=restore)
 
@@ -62,7 +62,7 @@ def test_colliding_hashes_never_make_a_result(examples: Examples, monkeypatch: p
         monkeypatch.setattr(module, "hash_column", lambda column: hashing.hash_column(column) & np.uint64(1))
 
     @given(query_sets(max_queries=3, max_inputs=3))
-    @examples(40)
+    @examples(20)
     def holds(case: QuerySetCase) -> None:
         check(case, 1, keeps_ended=False, restore=False)
 

@@ -46,7 +46,7 @@ def check(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) ->
 def test_every_query_of_a_dataflow_gets_its_own_answers(examples: Callable[[int], settings]) -> None:
     answered: list[int] = []
 
-    @examples(30)
+    @examples(15)
     @given(query_sets(max_queries=5), st.integers(1, 3), st.booleans(), st.booleans())
     def every_bag_is_the_oracles(case: QuerySetCase, buckets: int, keeps_ended: bool, restore: bool) -> None:
         answered.append(check(case, buckets, keeps_ended, restore))

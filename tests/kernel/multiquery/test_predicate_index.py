@@ -130,7 +130,7 @@ def pairs(found: list[QueryTail], values: dict[str, list[Any]], since: list[int]
 
 def test_pairs_are_those_of_a_loop(examples: Examples) -> None:
     @given(tables())
-    @examples(300)
+    @examples(150)
     def holds(case: tuple[list[QueryTail], dict[str, list[Any]], list[int], list[int]]) -> None:
         expected = sorted(pair for ending in case[0] for pair in naive(ending, *case[1:]))
         assert pairs(*case) == expected

@@ -39,7 +39,7 @@ def test_sampled_answers_group_into_the_oracles_ticks(examples: Examples) -> Non
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS, max_inputs=3))
-        @examples(30)
+        @examples(15)
         def holds(case: Case) -> None:
             query, batches = case
             bucket, found = Bucket(query, tuning=SMALL), []
@@ -79,7 +79,7 @@ def test_distinct_values_appear_as_the_oracle_says(
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio"), max_inputs=3))
-        @examples(30)
+        @examples(15)
         def holds(case: Case) -> None:
             query, batches = case
             names = tuple(output.name for output in query.select)

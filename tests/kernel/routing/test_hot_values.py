@@ -208,7 +208,7 @@ def test_any_query_may_have_hot_values(examples: Examples) -> None:
             st.lists(st.integers(1, 3), min_size=6, max_size=6),
             st.integers(0, 1000),
         )
-        @examples(40)
+        @examples(20)
         def holds(case: Case, shares: list[int], seed: int) -> None:
             answered.count(run(case, shares, seed).expected)
 

@@ -60,7 +60,7 @@ def test_answers_are_a_part_of_the_oracles_and_state_is_within_the_limit(example
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), max_inputs=3), LIMITS, SHEDDING)
-        @examples(40)
+        @examples(20)
         def holds(case: Case, nbytes: int, shed: Policy) -> None:
             found, _ = answers_of(*case, StateLimit(nbytes, shed))
             expected = oracle.run(*case, flush=True).rows
@@ -76,7 +76,7 @@ def test_a_batch_taken_in_single_tuples_gives_every_answer(examples: Examples) -
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), max_inputs=3))
-        @examples(40)
+        @examples(20)
         def holds(case: Case) -> None:
             found, bucket = answers_of(*case, StateLimit(1, Shed.NONE))
             expected = oracle.bag(oracle.run(*case, flush=True).rows)
@@ -91,7 +91,7 @@ def test_a_limit_that_is_not_reached_changes_nothing(examples: Examples) -> None
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), max_inputs=4), SHEDDING)
-        @examples(25)
+        @examples(12)
         def holds(case: Case, shed: Policy) -> None:
             query, batches = case
             sent = sum(len(tuples) for batch in batches for tuples in batch.values())
@@ -112,7 +112,7 @@ def test_aggregates_over_held_answers_are_exact_until_something_is_shed(examples
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("aggregate",), windows=TIME_WINDOWS, max_inputs=3))
-        @examples(20)
+        @examples(10)
         def holds(case: Case) -> None:
             query, batches = case
             bucket, found = Bucket(query, StateLimit(1, Shed.NONE), SMALL), []
@@ -127,7 +127,7 @@ def test_aggregates_over_held_answers_are_exact_until_something_is_shed(examples
 
 def test_held_answers_keep_within_the_limit_too(examples: Examples) -> None:
     @given(cases(kinds=("distinct", "aggregate"), windows=TIME_WINDOWS), LIMITS, SHEDDING)
-    @examples(25)
+    @examples(12)
     def holds(case: Case, nbytes: int, shed: Policy) -> None:
         answers_of(*case, StateLimit(nbytes, shed))
 
@@ -138,7 +138,7 @@ def test_what_is_done_again_after_a_restart_sheds_the_same(examples: Examples) -
     with answers_in(0.3) as answered:  # most is shed
 
         @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4), LIMITS, SHEDDING)
-        @examples(20)
+        @examples(10)
         def holds(case: Case, nbytes: int, shed: Policy) -> None:
             query, batches = case
             limit = StateLimit(nbytes, shed)
@@ -192,7 +192,7 @@ def test_the_end_of_a_batch_may_come_after_parts_of_it(examples: Examples) -> No
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), windows=TIME_WINDOWS, max_inputs=4))
-        @examples(20)
+        @examples(10)
         def holds(case: Case) -> None:
             query, batches = case
             whole, parts, answers = Bucket(query, tuning=SMALL), Bucket(query, tuning=SMALL), []

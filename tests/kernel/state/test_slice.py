@@ -110,7 +110,7 @@ def test_a_slice_that_grew_finds_what_a_loop_finds(link_bits: int, examples: Exa
         st.sampled_from([None, 0, 31 - SHORT_SPAN]),
         st.sampled_from([0, 1]),
     )
-    @examples(150)
+    @examples(75)
     def holds(
         appends: list[list[tuple[int, int]]],
         probers: list[tuple[int, int]],
@@ -127,7 +127,7 @@ def test_a_slice_that_grew_finds_what_a_loop_finds(link_bits: int, examples: Exa
 
 def test_rows_that_are_gone_hinder_neither_growth_nor_a_new_index(examples: Examples) -> None:
     @given(st.lists(TUPLES, min_size=2, max_size=6), TUPLES, st.integers(0, 400), st.sampled_from([0, 1]))
-    @examples(150)
+    @examples(75)
     def holds(
         appends: list[list[tuple[int, int]]], probers: list[tuple[int, int]], gone: int, cls: int
     ) -> None:
@@ -148,7 +148,7 @@ def test_a_trimmed_slice_finds_all_that_is_live(examples: Examples) -> None:
         TUPLES,
         st.lists(st.tuples(st.integers(0, 45), TUPLES), min_size=1, max_size=5),
     )
-    @examples(150)
+    @examples(75)
     def holds(
         appends: list[list[tuple[int, int]]],
         probers: list[tuple[int, int]],

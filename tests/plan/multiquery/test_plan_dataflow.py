@@ -99,7 +99,7 @@ def test_other_aliases_and_another_order_mean_the_same() -> None:
 def test_names_do_not_depend_on_wording(examples: Examples) -> None:
     """Also where a stream occurs several times: occurrences are told apart by what they are joined with."""
 
-    @examples(100)
+    @examples(50)
     @given(joinable_queries(STREAMS[:2], 5), st.permutations("uvwxyz"), st.randoms(use_true_random=False))
     def holds(query: Query, aliases: Sequence[str], random: object) -> None:
         order = list(range(len(query.inputs)))
@@ -113,7 +113,7 @@ def test_names_do_not_depend_on_wording(examples: Examples) -> None:
 
 
 def test_random_dataflows_are_legal(examples: Examples) -> None:
-    @examples(60)
+    @examples(30)
     @given(st.lists(joinable_queries(STREAMS, 5), min_size=1, max_size=6))
     def holds(queries: list[Query]) -> None:
         numbered = [Registered(f"q{n}", n, query) for n, query in enumerate(queries)]
@@ -170,7 +170,7 @@ def test_a_chain_of_four_fits_two_levels_and_a_star_of_four_needs_three() -> Non
 
 
 def test_a_query_is_refused_just_where_no_tree_is_flat_enough(examples: Examples) -> None:
-    @examples(60)
+    @examples(30)
     @given(joinable_queries(STREAMS, 6))
     def holds(query: Query) -> None:
         found = [Registered("q", 0, query)]

@@ -73,7 +73,7 @@ def test_whatever_is_chosen_the_answers_are_the_oracles(examples: Callable[[int]
     with_answers: list[bool] = []
     ways: set[str] = set()
 
-    @examples(24)
+    @examples(12)
     @given(cases_with_choices(), st.integers(1, 3), st.integers(0, 1 << 16), st.booleans())
     def holds(case: Case, buckets: int, seed: int, restore: bool) -> None:
         query, batches = case
@@ -105,7 +105,7 @@ def test_queries_without_a_choice_are_answered_too(examples: Callable[[int], set
     """Down to one input, which is only passed on."""
     inputs: list[int] = []
 
-    @examples(12)
+    @examples(10)
     @given(cases(max_inputs=3, **PLAIN), st.integers(1, 3))
     def holds(case: Case, buckets: int) -> None:
         query, batches = unfiltered(case[0]), case[1]

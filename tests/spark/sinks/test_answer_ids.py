@@ -21,7 +21,7 @@ def in_batches(hashes: list[int], size: int) -> list[int]:
 def test_equals_are_numbered_from_zero_on_however_rows_come_in_batches(
     examples: Callable[[int], settings],
 ) -> None:
-    @examples(100)
+    @examples(50)
     @given(hashes=HASHES, size=st.integers(1, 40))
     def check(hashes: list[int], size: int) -> None:
         seen: defaultdict[int, int] = defaultdict(int)
@@ -35,7 +35,7 @@ def test_equals_are_numbered_from_zero_on_however_rows_come_in_batches(
 
 
 def test_the_same_bag_gets_the_same_ids_in_any_order(examples: Callable[[int], settings]) -> None:
-    @examples(50)
+    @examples(25)
     @given(hashes=HASHES, size=st.integers(1, 40), random=st.randoms())
     def check(hashes: list[int], size: int, random: object) -> None:
         shuffled = sorted(hashes, key=lambda _: random.random())  # type: ignore[attr-defined]

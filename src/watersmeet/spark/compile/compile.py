@@ -35,6 +35,7 @@ from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.stages.distinct import LEFT_OUT
+from watersmeet.spark.stages.shipped_stage import ship_stage
 
 _TICK_CLOCK = "__tick_clock"
 _TICK_ORIGIN_US = 10**16  # ticks before 1970 are on the clock too
@@ -88,7 +89,7 @@ class Compiler:
         rows = Inputs(tasks.join, self.sources, self.files, self.control).wire()
         for stage in tasks.join.stages:
             rows = rows.groupBy("bucket").transformWithStateInPandas(
-                stage.processor, stage.schema, "Append", "None"
+                ship_stage(stage.processor), stage.schema, "Append", "None"
             )
         rows = tasks.join.metrics.observed(rows, OBSERVATION)
         if tasks.join.rows is not None:
@@ -108,10 +109,11 @@ class Compiler:
 
     def _distinct(self, distinct: DistinctTasks, selected: DataFrame) -> DataFrame:
         """Values as they appear, through a stage of their own."""
+        stage = ship_stage(distinct.stage.processor)
         out = (
             selected.mapInArrow(distinct.pack, MESSAGES.spark_schema)
             .groupBy("bucket")
-            .transformWithStateInPandas(distinct.stage.processor, distinct.stage.schema, "Append", "None")
+            .transformWithStateInPandas(stage, distinct.stage.schema, "Append", "None")
         )
         out = out.observe(VALUES_OBSERVATION, F.sum(LEFT_OUT).alias(LEFT_OUT)).select(CHUNK)
         schema = StructType([selected.schema[name] for name in distinct.columns])

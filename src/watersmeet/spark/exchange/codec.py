@@ -87,19 +87,22 @@ class Codec(Generic[M]):
     def from_pandas(self, frames: Iterable[pd.DataFrame]) -> Iterator[M]:
         """The messages that reach a stateful stage; there are few, and they come in frames of up to 64 MB."""
         for frame in frames:
-            for row in frame[self.arrow_schema.names].to_dict("records"):
-                kind = self._kinds[row[KIND]]
-                make: Callable[..., M] = kind
-                columns, packed = self._columns[kind], self._packed[kind]
-                given = {
-                    name: PackedChunk(blob=row[column]) if name in packed else row[column]
-                    for name, column in columns.items()
-                }
-                yield make(bucket=row[BUCKET], **given)
+            yield from self._messages({name: frame[name].tolist() for name in self.arrow_schema.names})
 
     def from_arrow(self, batch: pa.RecordBatch) -> Iterator[M]:
         """The messages in the output of a map stage."""
-        return self.from_pandas([pd.DataFrame(batch.to_pydict())])
+        return self._messages(batch.to_pydict())
+
+    def _messages(self, rows: Mapping[str, list[Any]]) -> Iterator[M]:
+        for at, (name, bucket) in enumerate(zip(rows[KIND], rows[BUCKET], strict=True)):
+            kind = self._kinds[name]
+            make: Callable[..., M] = kind
+            packed = self._packed[kind]
+            given = {
+                field: PackedChunk(blob=rows[column][at]) if field in packed else rows[column][at]
+                for field, column in self._columns[kind].items()
+            }
+            yield make(bucket=bucket, **given)
 
     def to_sql(self, kind: type[M], **values: str) -> list[str]:
         """A message that Spark makes without Python: its row in SQL, given the SQL of its fields."""

@@ -26,6 +26,7 @@ from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
+from watersmeet.spark.stages.shipped_stage import ship_stage
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class DataflowCompiler:
         rows = self._packed()
         for stage in self.tasks.stages:
             rows = rows.groupBy(BUCKET).transformWithStateInPandas(
-                stage, LEVEL_MESSAGES.spark_schema, "Append", "None"
+                ship_stage(stage), LEVEL_MESSAGES.spark_schema, "Append", "None"
             )
         is_metrics = F.col(KIND) == LevelMetrics.__name__
         text = F.when(is_metrics, F.col(LEVEL_MESSAGES.column(LevelMetrics, "text")))

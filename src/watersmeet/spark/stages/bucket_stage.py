@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import pandas as pd
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from watersmeet.kernel import ChangeTracker, PersistedChunk
 from watersmeet.spark.exchange.codec import Codec, ForBucket
 from watersmeet.spark.stages.state_log import Head, StateLog
+from watersmeet.spark.stages.state_map import declare_map
 from watersmeet.spark.tuning import Tuning
 from watersmeet.spark.worker.bucket_state import BucketState, Snapshot, SteppedBucket
 from watersmeet.spark.worker.frugal import hand_back, keep_little
@@ -77,7 +78,11 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
     bucket_type: type[Bucket]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = StateLog(handle, self.plan.tuning)
+        self.open(declare_map(handle))
+
+    def open(self, state: MapState) -> None:
+        """Makes the stage ready, given its state variable."""
+        self._state = StateLog(state, self.plan.tuning)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
@@ -28,8 +27,6 @@ from watersmeet.kernel.columns import narrowed
 from watersmeet.spark.exchange.packed_chunk import decode, encode
 from watersmeet.spark.tuning import Tuning
 
-_KEY = StructType([StructField("key", StringType())])
-_VALUE = StructType([StructField("value", BinaryType())])
 _HEAD_KEY = ("head",)
 
 
@@ -54,8 +51,8 @@ class Head:
 class StateLog:
     """The log and the head of the bucket a stateful call is for."""
 
-    def __init__(self, handle: StatefulProcessorHandle, tuning: Tuning) -> None:
-        self._log = handle.getMapState("log", _KEY, _VALUE)
+    def __init__(self, log: MapState, tuning: Tuning) -> None:
+        self._log = log
         self._tuning = tuning
 
     def read_head(self, fingerprint: str) -> Head:

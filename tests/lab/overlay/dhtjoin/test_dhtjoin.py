@@ -88,7 +88,7 @@ class TestAnswers:
     def test_answers_are_the_oracles(self, examples: Callable[[int], settings]) -> None:
         compared = Compared()
 
-        @examples(40)
+        @examples(20)
         @given(
             case=RANGE_JOINS,
             bound_us=st.sampled_from([0, 0, 1, 4]),
@@ -112,7 +112,7 @@ class TestAnswers:
         """Where the node that asks is also the source, tuples and query set out together (section 3.1)."""
         compared = Compared()
 
-        @examples(30)
+        @examples(15)
         @given(case=RANGE_JOINS, bound_us=st.sampled_from([1, 5, 20]), seed=st.integers(0, 99))
         def check(case: Case, bound_us: int, seed: int) -> None:
             query, batches = case
@@ -132,7 +132,7 @@ class TestAnswers:
         """The same query posed three times, the last time in the midst of the tuples: it sees later ones."""
         compared = Compared()
 
-        @examples(30)
+        @examples(15)
         @given(case=RANGE_JOINS, bound_us=st.sampled_from([0, 3]), seed=st.integers(0, 99))
         def check(case: Case, bound_us: int, seed: int) -> None:
             query, batches = case
@@ -156,7 +156,7 @@ class TestAnswers:
     def test_nodes_that_join_and_leave_lose_nothing(self, examples: Callable[[int], settings]) -> None:
         compared = Compared()
 
-        @examples(30)
+        @examples(15)
         @given(case=RANGE_JOINS, seed=st.integers(0, 99), data=st.data())
         def check(case: Case, seed: int, data: st.DataObject) -> None:
             query, batches = case

@@ -52,7 +52,7 @@ def simulate(
 def test_rjoin_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
     compared = Compared()
 
-    @examples(60)
+    @examples(30)
     @given(
         case=cases(min_inputs=2, max_inputs=4, kinds=("plain",)),
         strategy=st.sampled_from(STRATEGIES),
@@ -72,7 +72,7 @@ def test_rjoin_answers_are_the_oracles(examples: Callable[[int], settings]) -> N
 def test_rjoin_distinct_answers_are_the_oracles(examples: Callable[[int], settings]) -> None:
     compared = Compared()
 
-    @examples(30)
+    @examples(15)
     @given(
         case=cases(min_inputs=2, max_inputs=4, kinds=("distinct",), windows=TIME_WINDOWS),
         strategy=st.sampled_from(STRATEGIES),
@@ -93,7 +93,7 @@ def test_rjoin_paper_section_6_pairs_replicas_and_ageing_rates_change_no_answer(
 ) -> None:
     compared = Compared()
 
-    @examples(30)
+    @examples(15)
     @given(
         case=cases(min_inputs=2, max_inputs=4, kinds=("plain", "distinct"), windows=TIME_WINDOWS),
         strategy=st.sampled_from(STRATEGIES),
@@ -374,7 +374,7 @@ def under_churn(
 def test_rjoin_announced_leaves_and_joins_lose_nothing(examples: Callable[[int], settings]) -> None:
     compared = Compared()
 
-    @examples(20)
+    @examples(10)
     @given(
         seed=st.integers(0, 10_000),
         strategy=st.sampled_from(STRATEGIES),

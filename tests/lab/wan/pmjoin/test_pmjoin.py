@@ -80,7 +80,7 @@ def test_every_plan_gives_the_oracles_answers(examples: Callable[[int], settings
     """Any join graph, windows of every kind, any sites, any plan, delays within the bound."""
     counts: Counter[bool] = Counter()  # cases, by whether there were answers
 
-    @examples(60)
+    @examples(30)
     @given(
         cases(2, 4, kinds=("plain",), windows=ALL_WINDOWS, payloads=()),
         st.sampled_from([Link(), Link(latency_us=4, jitter_us=9), Link(3, bytes_per_s=200_000.0)]),

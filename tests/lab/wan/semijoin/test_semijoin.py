@@ -73,7 +73,7 @@ def test_any_plan_returns_the_oracles_bag_under_random_delays(examples: Callable
     """Appendix A, claim 1: all plans are equivalent; here for every window, time and rows."""
     compared = Compared()
 
-    @examples(40)
+    @examples(20)
     @given(case=joins, ordering=orderings, seed=st.integers(0, 10**6), sites=st.integers(1, 4))
     def check(case: Case, ordering: Ordering, seed: int, sites: int) -> None:
         options = Settings(delay_us=24, jitter_us=13, seed=seed)
@@ -89,7 +89,7 @@ def test_with_heartbeats_no_delay_makes_an_answer_wrong(examples: Callable[[int]
     """Section 7's future work: delays far above the bound are seen, and nothing wrong comes out."""
     compared = Compared()
 
-    @examples(30)
+    @examples(15)
     @given(case=joins, ordering=orderings, seed=st.integers(0, 10**6))
     def check(case: Case, ordering: Ordering, seed: int) -> None:
         options = Settings(delay_us=11, jitter_us=150, heartbeats=True, seed=seed)
