@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet import Session
-from watersmeet.spark.sources.generator_source import register
+from watersmeet.spark.generator.data_source import register
 
 ROUTERS = ("r1", "r2", "r3")
 PACKET = "to_json(struct(dest, size, ts), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\"))"

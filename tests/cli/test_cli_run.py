@@ -18,7 +18,7 @@ import pytest
 
 from watersmeet.oracle.oracle import Tuple, bag, run
 from watersmeet.query import Pipeline
-from watersmeet.spark.sources.generator import generate, parse_options
+from watersmeet.spark.generator.generator import generate, parse_options
 from watersmeet.sql import parse_pipeline
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

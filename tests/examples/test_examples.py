@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tests.paths import ROOT
 from watersmeet.session import Session
+from watersmeet.spark.generator.generator import generate, parse_options
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
-from watersmeet.spark.sources.generator import generate, parse_options
 
 EXAMPLES = ROOT / "examples"
 

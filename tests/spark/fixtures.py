@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.kafka.broker import Broker, NotFetchedError, jars_setting, running_broker
+from watersmeet.spark.generator.data_source import register
 from watersmeet.spark.session.environment import new_session
-from watersmeet.spark.sources.generator_source import register
 
 # Tests run for seconds in each JVM: what its optimizing compiler would save later costs more than it brings.
 # Processes that tests start inherit this.

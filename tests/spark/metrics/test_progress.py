@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import lay_out
 from watersmeet.query import BEGINNING, Column, Stream
+from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.metrics.metrics import METRICS, Metric, Metrics, max_ts
 from watersmeet.spark.metrics.progress import Progress, parse_progress
-from watersmeet.spark.sources.generator import FORMAT
 from watersmeet.spark.stages.join_metrics import join_metrics
 from watersmeet.sql import bind_query
 

@@ -15,10 +15,10 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.oracle import oracle
 from watersmeet.query import Connector, Sink
 from watersmeet.session import Session
+from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.write_stream import write_stream
-from watersmeet.spark.sources.generator import FORMAT
 
 pytestmark = pytest.mark.connectors
 

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.query import Column, Connector, Pipeline, Sink, Stream
 from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.dead_letters import plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sources.event_time import ARRIVAL_TIME
-from watersmeet.spark.sources.generator import FORMAT
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.open_stream import read_batch, read_stream, source_columns
 from watersmeet.spark.sources.parquet.schema import fits

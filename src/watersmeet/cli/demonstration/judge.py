@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from watersmeet.cli.demonstration.demo import WINDOW_MS, Demo
 from watersmeet.oracle import oracle
 from watersmeet.query import Pipeline
-from watersmeet.spark.sources.generator import generate, parse_options
+from watersmeet.spark.generator.generator import generate, parse_options
 
 SAMPLE_ROWS = 20_000  # of each stream, for the oracle
 

@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector
+from watersmeet.spark import generator
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.session.packages import PACKAGES, packages_for
 from watersmeet.spark.storage.paths import has_scheme, local_path
 
-GENERATOR = "watersmeet-generator"  # our own source of made-up tuples
 FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
 _FORMATS = (
     *FILE_FORMATS,
@@ -28,7 +28,7 @@ _FORMATS = (
     "memory",
     "delta",
     "iceberg",
-    GENERATOR,
+    generator.FORMAT,
 )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from watersmeet.query import Connector
-from watersmeet.spark.session.connectors import GENERATOR
-from watersmeet.spark.sources.generator_source import GeneratorFormat
+from watersmeet.spark import generator
+from watersmeet.spark.sources.generator_format import GeneratorFormat
 from watersmeet.spark.sources.kafka import KafkaFormat
 from watersmeet.spark.sources.parquet.schema import check_parquet
 from watersmeet.spark.sources.source_format import SourceFormat, SparkFormat
@@ -20,7 +20,7 @@ _PLAIN = SparkFormat()
 
 FORMATS: Mapping[str, SourceFormat] = {
     "kafka": KafkaFormat(),
-    GENERATOR: GeneratorFormat(),
+    generator.FORMAT: GeneratorFormat(),
     # Spark reads a column that a parquet file lacks as NULL, so the files are looked into.
     "parquet": SparkFormat(check_files=check_parquet),
     # Spark infers no times from JSON and no types from CSV unless an option asks for it. It takes the whole

@@ -20,8 +20,9 @@ from watersmeet.spark.exchange.codec import Codec, ForBucket
 from watersmeet.spark.stages.state_log import Head, StateLog
 from watersmeet.spark.stages.state_map import declare_map
 from watersmeet.spark.tuning import Tuning
+from watersmeet.spark.worker.allocator import hand_back
 from watersmeet.spark.worker.bucket_state import BucketState, Snapshot, SteppedBucket
-from watersmeet.spark.worker.frugal import hand_back, keep_little
+from watersmeet.spark.worker.frugal import keep_little
 from watersmeet.spark.worker.task_facts import known_batch, query_id
 from watersmeet.spark.worker.worker_cache import Entry, Key, worker_cache
 

@@ -12,20 +12,15 @@ cache keeps for next time is kept by every worker at once. Three things are:
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from watersmeet.kernel import StateLimit
+from watersmeet.spark.worker.allocator import hand_back, hold_nothing
 from watersmeet.spark.worker.task_facts import known_batch, query_id
 from watersmeet.spark.worker.worker_cache import worker_cache
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENAS = -1, -3, -8  # numbers of mallopt's parameters, from malloc.h
-_LARGE_BYTES = 256 << 10
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -51,35 +46,7 @@ def frugally(
 
 def keep_little() -> None:
     """To be called as a task begins: drops stale buckets, and sets up the allocators."""
-    _set_up()
+    hold_nothing()
     query, batch = query_id(), known_batch()
     if query is not None and batch is not None:
         worker_cache().forget_before(query, batch - 1)
-
-
-def hand_back() -> None:
-    """Gives memory that is not used any more back to the operating system."""
-    pa.default_memory_pool().release_unused()
-    if (library := _c_library()) is not None:
-        library.malloc_trim(0)
-
-
-@functools.cache
-def _set_up() -> None:
-    pa.set_memory_pool(pa.system_memory_pool())
-    if (library := _c_library()) is not None:
-        for parameter, value in (
-            (_TRIM_THRESHOLD, _LARGE_BYTES),
-            (_MMAP_THRESHOLD, _LARGE_BYTES),
-            (_ARENAS, 1),
-        ):
-            library.mallopt(parameter, value)
-
-
-@functools.cache
-def _c_library() -> ctypes.CDLL | None:
-    """The GNU C library, if this process stands on it: others have no such calls, or ignore them."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None)
-    return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None

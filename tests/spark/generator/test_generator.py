@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from pyspark.sql.types import StructType
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Column, parse_duration
-from watersmeet.spark.sources.generator import FORMAT, generate, parse_options
-from watersmeet.spark.sources.generator_source import GeneratorStreamReader
+from watersmeet.spark.generator.data_source import GeneratorStreamReader
+from watersmeet.spark.generator.generator import FORMAT, generate, parse_options
 
 TYPES = [
     "string", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "decimal(38,20)",
@@ -194,3 +196,9 @@ def test_spark_streams_what_generate_makes_over_a_restart(spark: SparkSession, t
 
 def _bag(table: pa.Table) -> Counter[str]:
     return Counter(str(sorted(row.items())) for row in table.to_pylist())
+
+
+def test_what_spark_starts_for_every_made_up_stream_loads_little() -> None:
+    script = f"import sys, {GeneratorStreamReader.__module__}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"numba", "pandas", "sqlglot", "watersmeet.kernel"} & set(run.stdout.split())

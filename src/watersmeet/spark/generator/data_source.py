@@ -2,6 +2,8 @@
 
 Written with Spark's Python data source API: an offset is a row number, readers return Arrow batches, and
 streams, batches and available-now runs give the same tuples.
+
+Spark starts a Python process for each such stream of a query that starts, so this module loads little.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -25,28 +27,11 @@ from pyspark.sql.types import StructType
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Column
-from watersmeet.spark.session.connectors import GENERATOR as FORMAT
-from watersmeet.spark.sources.generator import DEFAULT_COLUMNS, Generator, generate, parse_options
-from watersmeet.spark.sources.source_format import Opening, SparkFormat
-from watersmeet.spark.worker.frugal import hand_back
+from watersmeet.spark.generator import FORMAT
+from watersmeet.spark.generator.generator import DEFAULT_COLUMNS, Generator, generate, parse_options
+from watersmeet.spark.worker.allocator import hand_back
 
 ARROW_ROWS = 100_000
-
-
-class GeneratorFormat(SparkFormat):
-    """Made-up tuples: our own format, registered with Spark when a stream first asks for it."""
-
-    def __init__(self) -> None:
-        super().__init__(rows_option="rows_per_batch")
-
-    def infer_columns(self, opening: Opening) -> tuple[Column, ...]:
-        return DEFAULT_COLUMNS
-
-    def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
-        # Options are checked here too: a refusal from within Spark would come wrapped.
-        parse_options(opening.options, opening.stream.columns)
-        register(opening.spark)
-        return super().read(opening, streaming=streaming)
 
 
 @dataclass

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Column, parse_duration
 from watersmeet.query.arrow_types import arrow_type
-from watersmeet.spark.session.connectors import GENERATOR as FORMAT
+from watersmeet.spark.generator import FORMAT
 
 DEFAULT_COLUMNS = (
     Column("dest", "string"),
