@@ -97,12 +97,20 @@ class InputPlanner:
         return few and self.limit is None and not self.query.joins_delayed
 
     def _is_direct(self, member: Member) -> bool:
-        """Whether an input's files go into chunks without an expression of Spark's between."""
-        _, item, layout = member
+        """Whether an input's files go into chunks without an expression of Spark's between.
+
+        A stream has one source in a query, so all inputs that are this stream are read in the same way.
+        """
+        name = member[1].stream.name
+        return name in self.direct and all(
+            self._is_bare(item, layout) for _, item, layout in self._members() if item.stream.name == name
+        )
+
+    def _is_bare(self, item: Input, layout: InputLayout) -> bool:
+        """Whether an input needs no expression of Spark's."""
         keys = [self._attribute(item, cls) for cls in layout.classes]
         return (
-            item.stream.name in self.direct
-            and not item.filters
+            not item.filters
             and not layout.window.counts_rows
             and all(expr.is_column and type_ in (expr.type, None) for expr, type_ in keys)
         )

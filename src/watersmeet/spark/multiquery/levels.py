@@ -7,6 +7,7 @@ A stream is read once, whatever the number of queries. Nothing here holds a sess
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -139,11 +140,20 @@ class _LevelPlanner:
     tuning: Tuning
 
     def tasks(self, direct: Collection[str]) -> tuple[PackFeeds | PackFeedFiles, ...]:
-        read = [item for item in self.inputs if item.is_bare and item.stream.name in direct]
-        tasks: list[PackFeeds | PackFeedFiles] = [
-            self._pack_rows(item) for item in self.inputs if item not in read
-        ]
-        return (*tasks, self._pack_files(read)) if read else tuple(tasks)
+        """The tasks in order of the inputs, which Spark's checkpoint knows its sources by.
+
+        A stream has one source, so all inputs that are this stream are read in the same way.
+        """
+        read_by_spark = {item.stream.name for item in self.inputs if not item.is_bare}
+        found: list[PackFeeds | PackFeedFiles] = []
+        for name_files, group in itertools.groupby(
+            self.inputs, lambda item: item.stream.name in direct and item.stream.name not in read_by_spark
+        ):
+            members = list(group)
+            found += (
+                [self._pack_files(members)] if name_files else [self._pack_rows(each) for each in members]
+            )
+        return tuple(found)
 
     @property
     def reports_time(self) -> bool:
