@@ -20,7 +20,7 @@ from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.multiquery.answer_stream import stream_answers
-from watersmeet.spark.sources.parquet.rows import DIRECT
+from watersmeet.spark.sources.parquet.folder_columns import DIRECT
 from watersmeet.sql import bind_query, parse_pipeline
 
 AMPLE = StateLimit(1 << 40)  # nothing is shed, yet packing tasks read the files

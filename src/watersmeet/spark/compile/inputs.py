@@ -15,6 +15,7 @@ from watersmeet.spark.exchange.collect import NOW_SQL
 from watersmeet.spark.exchange.file_input import PATH, number_files
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
+from watersmeet.spark.sources.parquet.files import FileNames
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Inputs:
 
     tasks: JoinTasks
     sources: Mapping[str, DataFrame]
-    files: Mapping[str, DataFrame]  # names of the files of some sources
+    files: Mapping[str, FileNames]  # names of the files of some sources
     control: DataFrame | None
 
     def wire(self) -> DataFrame:
@@ -57,7 +58,7 @@ class Inputs:
         return projected.mapInArrow(task.pack, MESSAGES.spark_schema)
 
     def _packed_files(self, task: PackNamedFiles) -> DataFrame:
-        named = [(number, self.files[stream]) for number, stream in task.streams]
+        named = [(number, self.files[stream].names) for number, stream in task.streams]
         rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
         return rows.mapInArrow(task.pack, MESSAGES.spark_schema)
 
@@ -66,7 +67,7 @@ class Inputs:
         known = {"input": f"{task.number}L", "path": PATH}
         if self.tasks.reports_time:
             known["now_us"] = NOW_SQL
-        return self._for_all_buckets(self.files[task.stream], FileName, **known)
+        return self._for_all_buckets(self.files[task.stream].names, FileName, **known)
 
     def _for_all_buckets(self, frame: DataFrame, kind: type[Message], **known: str) -> DataFrame:
         """A message of these expressions for every bucket and row; all in Spark, no Python."""
