@@ -64,7 +64,7 @@ def test_a_batch_done_again_adds_nothing_and_equal_answers_stay_apart(
         (tmp_path / "many" / "c" / "commits" / ".1.crc").unlink()
     facts = "count(*), count(DISTINCT answer_id), min(ts AT TIME ZONE 'UTC'), min(jsonb_array_length(sizes))"
     assert server.ask(f"SELECT {facts} FROM many") == [["100", "100", "2025-01-01 00:00:00", "2"]]
-    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet%'") == [["0"]]
+    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet_stage%'") == [["0"]]
 
 
 def test_a_table_that_is_there_may_have_more_and_must_know_answer_ids(
