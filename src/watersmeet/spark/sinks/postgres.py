@@ -137,7 +137,16 @@ class PostgresSink:
         now.run(f"DELETE FROM {self._marks} WHERE {self._own(batch)} AND batch < {batch.number}")
         own = f"{literal(batch.origin.writer)}, {literal(self.database.table)}, {batch.number}"
         rows = ", ".join(f"({own}, {literal(query)})" for query in sorted(due))
-        now.run(f"INSERT INTO {self._marks} (writer, target, batch, query) VALUES {rows}")
+        marked = now.ask(
+            f"INSERT INTO {self._marks} (writer, target, batch, query) VALUES {rows} "
+            "ON CONFLICT DO NOTHING RETURNING query"
+        )
+        if len(marked) < len(due):
+            raise DataError(
+                f"{self.database.what}: batch {batch.number} has been written by another run of the same "
+                "checkpoint meanwhile: nothing is added twice. Let one run use a checkpoint at a time, then "
+                "resume"
+            )
 
     def _own(self, batch: Batch) -> str:
         return f"writer = {literal(batch.origin.writer)} AND target = {literal(self.database.table)}"
