@@ -33,7 +33,8 @@ from watersmeet.spark.jobs.pipeline_file import (
     absolute_checkpoint,
     default_checkpoint,
     name_queries,
-    read_text,
+    query_folder,
+    read_source,
     statistics_beside,
 )
 from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
@@ -46,8 +47,8 @@ from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_sources
-from watersmeet.sql import bind_query, parse_pipeline
-from watersmeet.sql.query_names import choose_names
+from watersmeet.sql import Source, bind_query, parse_pipeline
+from watersmeet.sql.query_names import number_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +172,7 @@ class Session:
 
     def read(self, file: Path | str) -> Pipeline:
         """A pipeline file, bound; streams declared without columns take those of their source."""
-        return self._read(Path(file), checkpoint=None)[0]
+        return self._read(read_source(Path(file)), checkpoint=None)[0]
 
     def start(
         self,
@@ -188,9 +189,17 @@ class Session:
         path = Path(file)
         root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         how = self._with_limit(options or RunOptions())
-        pipeline, inferred = self._read(path, root)
+        source = read_source(path)
+        pipeline, inferred = self._read(source, root)
         letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
-        jobs = self._jobs(pipeline, path, root, how, statistics or statistics_beside(path))
+        jobs = self._jobs(
+            name_queries(pipeline, source),
+            pipeline,
+            base=path.parent,
+            root=root,
+            options=how,
+            statistics=statistics or statistics_beside(path),
+        )
         run = PipelineRun(tuple(jobs), tuple(letters), inferred)
         run.start()
         return run
@@ -212,22 +221,28 @@ class Session:
             run.stop()
         return run
 
-    def _read(self, file: Path, checkpoint: str | None) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
+    def _read(self, source: Source, checkpoint: str | None) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
         """A pipeline file, bound, and the columns that were inferred, which the checkpoint keeps."""
-        columns = InferredColumns(self.spark, file.parent, checkpoint)
-        pipeline = parse_pipeline(read_text(file), file=str(file), infer=columns)
+        columns = InferredColumns(self.spark, Path(source.file).parent, checkpoint)
+        pipeline = parse_pipeline(source.text, file=source.file, infer=columns)
         columns.keep()
         return pipeline, dict(columns.fresh)
 
     def _jobs(
-        self, pipeline: Pipeline, file: Path, root: str, options: RunOptions, statistics: Statistics | None
+        self,
+        queries: Mapping[str, Query],
+        pipeline: Pipeline,
+        *,
+        base: Path,
+        root: str,
+        options: RunOptions,
+        statistics: Statistics | None,
     ) -> Iterable[Job]:
         """A job for each query, planned but not started."""
-        queries = name_queries(pipeline, file)
-        read = partial(read_sources, self.spark, pipeline.streams, file.parent, options.limit)
+        read = partial(read_sources, self.spark, pipeline.streams, base, options.limit)
         sources = read()
         for name, query in queries.items():
-            checkpoint = Checkpoint(self.spark, f"{root}/{name}")
+            checkpoint = Checkpoint(self.spark, query_folder(root, name))
             routing = options.routing or checkpoint.routing()
             yield Job(
                 spark=self.spark,
@@ -236,7 +251,7 @@ class Session:
                 sources=sources,
                 sink=pipeline.sink(query.sink) if query.sink else None,
                 checkpoint=checkpoint,
-                base=file.parent,
+                base=base,
                 options=options,
                 read_smaller=read if options.limit is not None else None,
             )
@@ -272,7 +287,7 @@ def _new_session(master: str, settings: Mapping[str, str], log: Path | None) -> 
 
 
 def _numbered(queries: Sequence[str]) -> dict[str, str]:
-    return dict(zip(choose_names([None] * len(queries)), queries, strict=True))
+    return dict(zip(number_queries(len(queries)), queries, strict=True))
 
 
 def _event_time(name: str, columns: tuple[Column, ...], event_time: str | None) -> str | None:

@@ -65,7 +65,7 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
     """As if killed after the last batch of samples, before the batch in which Spark lets out their groups."""
     case = write_case(tmp_path, QUERIES["aggregate"], random_batches(seed=4, count=2))
     _run(spark, case)
-    Checkpoint(spark, str(case.checkpoint / "1-out")).end_input()
+    Checkpoint(spark, str(case.checkpoint / "out")).end_input()
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
     spark.conf.set(follow_up, "false")
     try:
