@@ -38,6 +38,7 @@ from watersmeet.spark.jobs.pipeline_file import (
     statistics_beside,
 )
 from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
+from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.frame import answer_frame
@@ -190,19 +191,31 @@ class Session:
         root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         how = self._with_limit(options or RunOptions())
         source = read_source(path)
+        lock = hold_checkpoint(self.spark, root)
+        try:
+            run = self._prepare(source, root, how, statistics or statistics_beside(path), lock)
+            run.start()
+        except BaseException:
+            lock.release()
+            raise
+        return run
+
+    def _prepare(
+        self, source: Source, root: str, how: RunOptions, statistics: Statistics | None, lock: RunLock
+    ) -> PipelineRun:
+        """All queries of a pipeline file, planned but not started."""
+        base = Path(source.file).parent
         pipeline, inferred = self._read(source, root)
-        letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
+        letters = plan_dead_letters(self.spark, pipeline, root, base, how)
         jobs = self._jobs(
             name_queries(pipeline, source),
             pipeline,
-            base=path.parent,
+            base=base,
             root=root,
             options=how,
-            statistics=statistics or statistics_beside(path),
+            statistics=statistics,
         )
-        run = PipelineRun(tuple(jobs), tuple(letters), inferred)
-        run.start()
-        return run
+        return PipelineRun(tuple(jobs), tuple(letters), inferred, lock=lock)
 
     def run(
         self,
