@@ -37,7 +37,7 @@ from watersmeet.spark.jobs.pipeline_file import (
     read_source,
     statistics_beside,
 )
-from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
+from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun, naming, plan_run
 from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
@@ -215,7 +215,7 @@ class Session:
             options=how,
             statistics=statistics,
         )
-        return PipelineRun(tuple(jobs), tuple(letters), inferred, lock=lock)
+        return plan_run(jobs, letters, inferred, lock)
 
     def run(
         self,
@@ -226,7 +226,10 @@ class Session:
         statistics: Statistics | None = None,
         on_progress: OnProgress | None = None,
     ) -> PipelineRun:
-        """Runs a pipeline file until its queries end, one fails, or the caller interrupts."""
+        """Runs a pipeline file until all its queries have ended, or the caller interrupts.
+
+        If some fail, the others go on to their end; then what made them fail is raised.
+        """
         run = self.start(file, checkpoint=checkpoint, options=options, statistics=statistics)
         try:
             run.follow(on_progress)
@@ -234,7 +237,9 @@ class Session:
             run.stop()
         return run
 
-    def _read(self, source: Source, checkpoint: str | None) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
+    def _read(
+        self, source: Source, checkpoint: str | None
+    ) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
         """A pipeline file, bound, and the columns that were inferred, which the checkpoint keeps."""
         columns = InferredColumns(self.spark, Path(source.file).parent, checkpoint)
         pipeline = parse_pipeline(source.text, file=source.file, infer=columns)
@@ -256,11 +261,17 @@ class Session:
         sources = read()
         for name, query in queries.items():
             checkpoint = Checkpoint(self.spark, query_folder(root, name))
-            routing = options.routing or checkpoint.routing()
+            with naming(name, of=len(queries)):
+                routing = options.routing or checkpoint.routing()
+                plan = checkpoint.plan(self._plan(query, statistics, routing, options.limit))
+                has_ended = checkpoint.has_ended()
+                if has_ended and not options.flush:
+                    raise checkpoint.refuse_ended()
             yield Job(
                 spark=self.spark,
                 name=name,
-                plan=checkpoint.plan(self._plan(query, statistics, routing, options.limit)),
+                plan=plan,
+                has_ended=has_ended,
                 sources=sources,
                 sink=pipeline.sink(query.sink) if query.sink else None,
                 checkpoint=checkpoint,

@@ -123,7 +123,8 @@ def _state_reports(
 
 def read_progress(path: Path, query: str) -> dict[str, Any]:
     """The last progress of a query: in a checkpoint's folder, or in the output of `run --json`."""
-    kept = next((p for p in (Path(query_folder(str(path), query)) / PROGRESS, path / PROGRESS) if p.exists()), None)
+    folders = (Path(query_folder(str(path), query)), path)
+    kept = next((folder / PROGRESS for folder in folders if (folder / PROGRESS).exists()), None)
     try:
         lines = (kept or path).read_text().splitlines()
     except OSError as error:

@@ -134,7 +134,7 @@ class PauseAt:
 
 
 def meanwhiles(world: World, b: Actor, c: Actor) -> Iterator[Callable[[], None]]:
-    """What others may do while one is suspended; a suspended holder that is overtaken has been so for long."""
+    """What others may do while one is suspended; a holder that is overtaken has been so for long."""
     yield lambda: wait(world, DEAD_S + 1)
     yield lambda: (b.take(), wait(world, RENEW_S), b.take())  # type: ignore[func-returns-value]
     yield lambda: take_over(b)
@@ -185,27 +185,35 @@ def test_no_pause_lets_two_go_on_nor_blocks_the_next(action: str, history: str) 
     assert tried > 15
 
 
+@dataclass
+class History:
+    """Actions at random, each of which may be suspended while others act."""
+
+    rng: random.Random
+    world: World = field(default_factory=World)
+    suspended: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.actors = [Actor(self.world, name) for name in "abc"]
+
+    def act(self, depth: int = 0) -> None:
+        actor = self.rng.choice([each for each in self.actors if each.name not in self.suspended])
+        wait(self.world, self.rng.choice((0, 1, RENEW_S, RENEW_S, DEAD_S)))
+        self.suspended.add(actor.name)
+        if depth < 2:
+            self.world.pause = PauseAt(self.rng.randrange(12), lambda: self.act(depth + 1), self.world)
+        self.rng.choice((Actor.take, Actor.take, Actor.renew, Actor.renew, Actor.release))(actor)
+        self.world.pause = lambda: None
+        self.suspended.discard(actor.name)
+
+
 def test_random_histories_never_have_two_that_go_on(long_mode: bool) -> None:
     taken = 0
     for seed in range(20_000 if long_mode else 300):
-        rng = random.Random(seed)
-        world = World()
-        actors = [Actor(world, name) for name in "abc"]
-
-        def act(depth: int, rng: random.Random = rng, world: World = world, all_: list[Actor] = actors) -> None:
-            actor = rng.choice([each for each in all_ if each.name not in busy])
-            wait(world, rng.choice((0, 1, RENEW_S, RENEW_S, DEAD_S)))
-            busy.add(actor.name)
-            if depth < 2:
-                world.pause = PauseAt(rng.randrange(12), lambda: act(depth + 1), world)
-            rng.choice((Actor.take, Actor.take, Actor.renew, Actor.renew, Actor.release))(actor)
-            world.pause = lambda: None
-            busy.discard(actor.name)
-
-        busy: set[str] = set()
+        history = History(random.Random(seed))
         for _ in range(40):
-            act(0)
-            going = [actor.name for actor in actors if actor.may_go_on()]
+            history.act()
+            going = [actor.name for actor in history.actors if actor.may_go_on()]
             assert len(going) <= 1, f"seed {seed}: {going}"
             taken += len(going)
     assert taken > 1000
@@ -266,7 +274,9 @@ def test_a_second_run_is_refused_at_the_first_sign_of_life_and_told_who_holds_it
         if world.now % RENEW_S == 0:
             a.renew()
 
-    with pytest.raises(ConfigurationError, match=r"s3a://b/c is in use by process 1 on host, since then\. Only"):
+    with pytest.raises(
+        ConfigurationError, match=r"s3a://b/c is in use by process 1 on host, since then\. Only"
+    ):
         KeptLease.take(world, Holder("here", 2, "now", "b"), "s3a://b/c", lambda: world.now, sleep)
     assert world.now <= 2 * RENEW_S
     assert a.may_go_on()
@@ -282,7 +292,9 @@ def test_a_run_that_has_lost_its_lease_is_told_and_says_so() -> None:
     take_over(Actor(world, "b"))
     assert not kept.renew()
     assert stopped == ["stopped"]
-    with pytest.raises(ConfigurationError, match=r"has lost its lease on the checkpoint s3a://b/c: it could not"):
+    with pytest.raises(
+        ConfigurationError, match=r"has lost its lease on the checkpoint s3a://b/c: it could not"
+    ):
         kept.check()
     kept.release()
     assert "lease.lock/free-2" not in world.texts

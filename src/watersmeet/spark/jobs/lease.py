@@ -1,4 +1,4 @@
-"""A lease on a folder, for file systems without locks: at most one holder goes on, and a dead one is replaced.
+"""A lease on a folder, where there are no locks: at most one holder goes on, and a dead one is replaced.
 
 The folder holds a claim for each term, and signs of life of its holder:
 
@@ -8,9 +8,9 @@ The folder holds a claim for each term, and signs of life of its holder:
 
 - Only the newest term counts. It is taken by creating its claim, which the file system grants to one alone,
   and by finding it still the newest afterwards.
-- Whoever finds the newest term held looks on. If the beat changes, the holder lives. If nothing has changed for
-  `PATIENCE` renewals **on the onlooker's own clock**, it is dead, and the next term may be claimed. Clocks of two
-  machines are never compared; they need only run about equally fast.
+- Whoever finds the newest term held looks on. If the beat changes, the holder lives. If nothing has changed
+  for `PATIENCE` renewals **on the onlooker's own clock**, it is dead, and the next term may be claimed.
+  Clocks of two machines are never compared; they need only run about equally fast.
 - A holder that has been overtaken finds a newer claim, or another's token in its own, at its next renewal or
   check: the lease is lost for good. So it is if the holder could not renew for `PATIENCE` - 1 renewals on
   its own clock, since by then another may be about to take over.

@@ -29,7 +29,7 @@ def read_source(path: Path) -> Source:
 
 
 def name_queries(pipeline: Pipeline, source: Source) -> dict[str, Query]:
-    """The queries of a file by the names they are shown and checkpointed under; refuses a file without any."""
+    """The queries of a file by the names they are shown and kept under; refuses a file without any."""
     if not pipeline.queries:
         raise ConfigurationError(
             f"{source.file} declares streams but has no query: add a SELECT or INSERT INTO"

@@ -2,8 +2,8 @@
 
 On a disk of this machine it is a lock of the operating system's on the file `run.lock`, which ends with the
 process that holds it. That process is Spark's JVM, since it is the JVM that writes: where the Python program
-alone is killed, the JVM goes on for a moment, and the next run waits for its end. On other file systems, and on
-disks without locks, it is a lease in the folder `lease.lock` (see `lease.py`), renewed by a thread.
+alone is killed, the JVM goes on for a moment, and the next run waits for its end. On other file systems, and
+on disks without locks, it is a lease in the folder `lease.lock` (see `lease.py`), renewed by a thread.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.spark.jobs import lease as leases
 from watersmeet.spark.jobs.lease import Holder, Lease, LeaseFiles, LeaseLostError, Seen
 from watersmeet.spark.storage.folder import Folder
+from watersmeet.spark.storage.hadoop_tree import open_tree
 from watersmeet.spark.storage.paths import local_path
 
 LOCK = "run.lock"
@@ -50,7 +51,7 @@ class RunLock(Protocol):
 
 
 def hold_checkpoint(spark: SparkSession, folder: str) -> RunLock:
-    """The right to run on a checkpoint, held until it is released or this program ends; refuses a second run."""
+    """The right to run on a checkpoint, until it is released or this program ends; refuses a second run."""
     me = Holder(
         socket.gethostname(), os.getpid(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", secrets.token_hex(4)
     )
@@ -58,7 +59,7 @@ def hold_checkpoint(spark: SparkSession, folder: str) -> RunLock:
         Folder(spark, folder).make("")
         if (local := local_path(folder)) is not None and (lock := _lock_file(spark, local / LOCK, me)):
             return lock
-        return KeptLease.take(Folder(spark, folder), me, folder)
+        return KeptLease.take(open_tree(spark, folder), me, folder)
     except OSError as error:
         said = str(error.strerror or error)
         raise ConfigurationError(f"the checkpoint {folder} cannot be written: {said}") from None
