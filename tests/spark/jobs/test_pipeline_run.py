@@ -2,75 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tests.spark.jobs.fake_queries import FakeLock, FakeQuery, new_run
 from watersmeet.errors import ConfigurationError, DataError, TransientError, WatersmeetError
-from watersmeet.spark.jobs.pipeline_run import STARTING_AT_ONCE, PipelineRun, plan_run
-from watersmeet.spark.metrics.progress import Progress
-
-
-@dataclass
-class FakeQuery:
-    """A job, or the query of dead letters: runs until it has been asked so often, or fails then."""
-
-    name: str
-    log: list[str] = field(default_factory=list)
-    batches: int = 2
-    progress: Progress | None = None
-    refusal: WatersmeetError | None = None  # at its start
-    failure: WatersmeetError | None = None  # at its end
-    setbacks: list[WatersmeetError] = field(default_factory=list)
-    has_ended: bool = False
-    settled: bool = True
-
-    def start(self) -> None:
-        if self.refusal is not None:
-            raise self.refusal
-        self.log.append(f"start {self.name}")
-
-    def is_settled(self) -> bool:
-        return self.settled
-
-    def is_running(self) -> bool:
-        self.batches -= 1
-        return self.batches >= 0
-
-    def poll(self) -> list[Progress]:
-        if self.failure is not None and self.batches < 0:
-            raise self.failure
-        self.progress = Progress(batch_id=0, timestamp="2025-01-01T00:00:00Z", batch_ms=1)
-        return [self.progress]
-
-    def stop(self) -> None:
-        self.log.append(f"stop {self.name}")
-
-
-@dataclass
-class FakeLock:
-    """The lock of a checkpoint."""
-
-    log: list[str]
-    lost: str = ""
-    acts: list[Callable[[], None]] = field(default_factory=list)
-
-    def check(self) -> None:
-        if self.lost:
-            raise ConfigurationError(self.lost)
-
-    def when_lost(self, act: Callable[[], None]) -> None:
-        self.acts.append(act)
-
-    def release(self) -> None:
-        self.log.append("unlock")
-
-
-def new_run(jobs: list[FakeQuery], letters: list[FakeQuery], lock: FakeLock | None = None) -> PipelineRun:
-    fakes: Any = {"jobs": tuple(jobs), "dead_letters": tuple(letters)}
-    return PipelineRun(**fakes, lock=lock, poll_s=0, settle_s=0.01)
+from watersmeet.spark.jobs.pipeline_run import STARTING_AT_ONCE, plan_run
 
 
 def test_stopping_a_run_stops_its_dead_letters_and_nobody_elses() -> None:

@@ -1,4 +1,4 @@
-"""One run at a time on a checkpoint, on this machine's disk and elsewhere, and no crash leaves a lock behind."""
+"""One run at a time on a checkpoint, on this machine's disk or elsewhere; no crash leaves a lock behind."""
 
 from __future__ import annotations
 
