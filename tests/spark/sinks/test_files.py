@@ -37,7 +37,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return made
 
 
-def run(source: Source, folder: Path, checkpoint: str, target: Sink = TARGET, name: str = "1-out") -> None:
+def run(source: Source, folder: Path, checkpoint: str, target: Sink = TARGET, name: str = "paid") -> None:
     query = write_stream(
         source.frame(), target, name=name, checkpoint=folder / checkpoint, available_now=True, base=folder
     )
@@ -107,7 +107,7 @@ def test_a_batch_without_answers_leaves_no_file_and_other_formats_keep_their_opt
     ).awaitTermination()
     assert list(LocalTree(tmp_path).files("out")) == []
     run(source, tmp_path, "json", sink("json", path="json", compression="gzip"))
-    assert len(list((tmp_path / "json").glob("1-out-*.json.gz"))) == 2
+    assert len(list((tmp_path / "json").glob("paid-*.json.gz"))) == 2
     run(source, tmp_path, "csv", sink("CSV", path="csv", header="true"))
     rows = [path.read_text().splitlines() for path in (tmp_path / "csv").glob("*.csv")]
     assert [lines[0] for lines in rows] == ["dest,size"] * 2
@@ -132,7 +132,7 @@ def test_the_record_of_a_batch_says_what_was_published(tmp_path: Path, source: S
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"][:8]
     record = json.loads((tmp_path / "out" / "_watersmeet" / query / "batch-1-0").read_text())
     [(_, published)] = record["files"]
-    assert published == f"1-out-{query}-1-0.snappy.parquet"
+    assert published == f"paid-{query}-1-0.snappy.parquet"
     assert pq.read_table(tmp_path / "out" / published).num_rows == 100
 
 
