@@ -63,7 +63,7 @@ class Attempt:
     @property
     def name(self) -> str:
         stage, label = self.partition
-        return f"batch {self.job.batch} of run {self.job.run}, {stage} bucket {label} on {self.worker.name}"
+        return f"batch {self.job.batch} of run {self.job.run}, stage {stage}, bucket {label} on {self.worker.name}"
 
     def begin(self) -> None:
         """Runs to the first output: the bucket is out of the cache, nothing is written."""

@@ -30,6 +30,7 @@ class FaultyCluster(Cluster):
         self._schedule = schedule
         self._crew: list[Worker] = []
         self._hired = 0
+        self._stages: list[str] = []
         self.hire(workers)
 
     def hire(self, workers: int) -> None:
@@ -47,6 +48,7 @@ class FaultyCluster(Cluster):
         """A driver begins a try of a batch, from the state that these commits left."""
         self.run, self.batch = job.run, job.batch
         self.committed, self.reported = committed, {}
+        self._stages = []
 
     def disturb(self) -> None:
         """Something that may happen at any time."""
@@ -84,7 +86,10 @@ class FaultyCluster(Cluster):
     def _stateful_task(
         self, name: str, processor: StatefulProcessor, label: int, rows: pa.Table
     ) -> list[Any]:
-        schedule, partition = self._schedule, (name, label)
+        if name not in self._stages:
+            self._stages.append(name)
+        # Spark finds the state of a stage by its position in the plan.
+        schedule, partition = self._schedule, (self._stages.index(name), label)
         self.disturb()
         if schedule.strikes("moved", MOVES):
             self.move(label)

@@ -21,7 +21,7 @@ from watersmeet.testing.state_store import Contents
 
 FORMAT_SETTING = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
-Partition = tuple[str, int]  # stage, label of the bucket
+Partition = tuple[int, int]  # position of the stage, label of the bucket
 Commit = int
 _GONE = object()
 
