@@ -60,7 +60,7 @@ class World:
 
     def let_files_appear(self) -> None:
         """Some files more, or none; sooner or later all are there."""
-        for _ in range(min(len(self.to_come), self.schedule.choose([0, 1, 2, 4, 8]))):
+        for _ in range(min(len(self.to_come), self.schedule.choose([0, 2, 4, 8]))):
             near = self.schedule.random.randrange(min(2, len(self.to_come)))
             file = self.to_come.pop(near)
             self.there[file.name] = file
@@ -111,7 +111,7 @@ def _files(case: RandomCase, streams: Sequence[Stream], schedule: Schedule) -> l
     for batch in case.batches:
         rows: Mapping[str, list[dict[str, Any]]] = read_batch(batch, streams)
         for stream, own in rows.items():
-            size = schedule.choose([1, 3, 10, 10])
+            size = schedule.choose([2, 5, 10, 10])
             for start in range(0, len(own), size):
                 found.append(SourceFile(stream, f"{stream}-{len(found):02}", own[start : start + size]))
     return found
