@@ -34,6 +34,7 @@ CREATE SINK wide WITH (format = 'json', path = 'wide');
 CREATE SINK mixed WITH (format = 'parquet', path = 'mixed', answers = 'json');
 """
 
+INTO = {"evaluated": "wide", "same": "typed"}  # all others into mixed
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A, B, C = "s1 [RANGE 4 SECONDS]", "s2 [RANGE 3 SECONDS]", "s3 [TUMBLE 6 SECONDS]"
 THREE = f"FROM {A} AS a, {B} AS b, {C} AS c WHERE"
@@ -89,14 +90,16 @@ def dataflow_job(
     case: Case,
     texts: Mapping[str, tuple[str, int, int]],
     kept: SharedDataflow | None = None,
+    *,
+    sinks: str = SINKS,
+    into: Mapping[str, str] = INTO,
 ) -> SharedJob:
     """The job of a case's streams; `texts` has each query with its batches [since, until)."""
-    pipeline = parse_pipeline(case.file.read_text() + SINKS)
+    pipeline = parse_pipeline(case.file.read_text() + sinks)
     registered = [
         Registered(name, number, bind_query(text, pipeline.streams), since, until)
         for number, (name, (text, since, until)) in enumerate(texts.items())
     ]
-    into = {"evaluated": "wide", "same": "typed"}
     registered = [replace(r, query=replace(r.query, sink=into.get(r.name, "mixed"))) for r in registered]
     dataflow = plan_dataflow(registered, pipeline.streams, 2, kept=kept)
     return SharedJob(
@@ -140,7 +143,7 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
         query = bind_query(text, streams)
         if name == "same":
             typed = spark.read.parquet(str(tmp_path / "typed"))
-            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time", "dataflow", "batch"]
+            assert typed.columns == ["query", "k", "va", "vb", "vc", "answer_time"]
             rows = typed.selectExpr("k", "va", "vb", "vc", "unix_micros(answer_time)").collect()
             assert oracle.bag(rows) == oracle.bag(oracle.run(query, case.batches).rows)
             continue

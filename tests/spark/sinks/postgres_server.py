@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.spark.kafka.broker import free_ports
+from tests.spark.processes import descendants, kill
 
 PLACES = "/usr/lib/postgresql/*/bin/postgres"
 
@@ -39,6 +40,25 @@ class Server:
         answer = subprocess.run([*command, *where], capture_output=True, text=True, check=True).stdout
         return [line.split("\t") for line in answer.splitlines()]
 
+    def kill(self) -> None:
+        """Ends every process of the server by SIGKILL, as a machine that loses power ends them."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        for process in [first, *(each.pid for each in descendants(first))]:
+            kill(process)
+
+    def start(self) -> None:
+        """Starts the server, which recovers what it had committed before it was killed."""
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        log = str(self.folder / "log")
+        _run(self, "pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
+
+    def stop(self) -> None:
+        _run(self, "pg_ctl", "-D", str(self._data), "-m", "immediate", "-w", "stop")
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
 
 @contextlib.contextmanager
 def running_server(folder: Path) -> Iterator[Server]:
@@ -49,12 +69,11 @@ def running_server(folder: Path) -> Iterator[Server]:
     data.mkdir(parents=True)
     _hand_over(folder)
     _run(server, "initdb", "-D", str(data), "-U", "watersmeet", "-A", "trust", "-N", "-E", "UTF8")
-    options = f"-p {server.port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-    _run(server, "pg_ctl", "-D", str(data), "-l", str(folder / "log"), "-o", options, "-w", "start")
+    server.start()
     try:
         yield server
     finally:
-        _run(server, "pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
+        server.stop()
 
 
 def _programs() -> Path:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,8 @@ from watersmeet.session import Session
 from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.sinks.postgres import PostgresSink
+from watersmeet.spark.sinks.postgres_database import Database, Transaction
 from watersmeet.spark.sinks.write_stream import write_stream
 
 pytestmark = pytest.mark.connectors
@@ -64,7 +67,7 @@ def test_a_batch_done_again_adds_nothing_and_equal_answers_stay_apart(
         (tmp_path / "many" / "c" / "commits" / ".1.crc").unlink()
     facts = "count(*), count(DISTINCT answer_id), min(ts AT TIME ZONE 'UTC'), min(jsonb_array_length(sizes))"
     assert server.ask(f"SELECT {facts} FROM many") == [["100", "100", "2025-01-01 00:00:00", "2"]]
-    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet%'") == [["0"]]
+    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet_stage%'") == [["0"]]
 
 
 def test_a_table_that_is_there_may_have_more_and_must_know_answer_ids(
@@ -117,3 +120,62 @@ def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
         # As if the driver had died when the last batch was in the table and the checkpoint did not know it.
         for file in commits.glob("*1*"):
             file.unlink()
+
+
+STAGED, MOVED, ALL = 9, 13, 14  # statements of a batch before which it is: staged, moved; and all of them
+
+
+def test_a_server_killed_at_any_statement_gets_every_answer_once_after_its_recovery(
+    spark: SparkSession, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_mode: bool
+) -> None:
+    for step in range(ALL) if long_mode else (STAGED, MOVED):
+        made = spark.readStream.format(FORMAT).options(rows="50", rows_per_batch="30", keys="5").load()
+        answers, table, folder = made.select("dest"), f"killed{step}", tmp_path / str(step)
+        with monkeypatch.context() as patch:
+            statements = _count_statements(patch, lambda number, step=step: number == step and server.kill())
+            with pytest.raises(Exception, match=r"PostgreSQL says|Connection|connection"):
+                write(answers, sink(server, table), folder)
+        assert len(statements) == step + 1, "the next statement must have failed"
+        server.start()
+        write(answers, sink(server, table), folder)
+        assert server.ask(f"SELECT count(*), count(DISTINCT answer_id) FROM {table}") == [["50", "50"]]
+        assert server.ask(f"SELECT batch FROM watersmeet_batches WHERE target = '{table}'") == [["1"]]
+    assert server.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'watersmeet_stage%'") == [["0"]]
+
+
+def _count_statements(patch: pytest.MonkeyPatch, before: Callable[[int], object]) -> list[str]:
+    """The statements of a sink's batches, growing as they are made; `before` gets the number of each."""
+    made: list[str] = []
+
+    def counted(act: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(self: object, *arguments: Any) -> Any:
+            made.append(str(arguments[-1]))
+            before(len(made) - 1)
+            return act(self, *arguments)
+
+        return counting
+
+    for owner, name in ((Transaction, "run"), (Transaction, "ask"), (Database, "fill")):
+        patch.setattr(owner, name, counted(getattr(owner, name)))
+    patch.setattr(PostgresSink, "check", lambda *_: None)
+    return made
+
+
+def test_of_two_runs_on_one_checkpoint_the_second_to_move_a_batch_adds_nothing(
+    spark: SparkSession, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other run does the same batch while this one has its answers staged."""
+    made = spark.readStream.format(FORMAT).options(rows="50", keys="5").load().select("dest")
+
+    def meanwhile(number: int) -> None:
+        if number == STAGED:
+            [[writer]] = server.ask(
+                "SELECT split_part(tablename, '_', 3) FROM pg_tables WHERE tablename LIKE 'watersmeet_stage%'"
+            )
+            server.ask(f"INSERT INTO watersmeet_batches VALUES ('{writer}', 'raced', 0, '{writer}')")
+
+    with monkeypatch.context() as patch:
+        _count_statements(patch, meanwhile)
+        with pytest.raises(Exception, match="has been written by another run of the same checkpoint"):
+            write(made, sink(server, "raced"), tmp_path)
+    assert server.ask("SELECT count(*) FROM raced") == [["0"]]

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink
-from watersmeet.spark.sinks.memory import memory_table
+from watersmeet.spark.sinks.memory import open_memory
+from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import spark_interval, write_stream
 
 
@@ -98,8 +99,11 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
         base=tmp_path,
     ).awaitTermination()
     assert spark.table("remembered").count() == 200
-    again = memory_table(spark, "remembered", str(tmp_path / "checkpoint"))
-    again(spark.table("remembered").limit(100), 0)  # a batch that is done again replaces itself
+    place = Target(
+        spark=spark, sink=target, base=tmp_path, checkpoint=str(tmp_path / "checkpoint"), name="1-remembered"
+    )
+    # A batch that is done again replaces itself.
+    open_memory(place).table.put(spark.table("remembered").limit(100), 0)
     assert spark.table("remembered").count() == 200
 
 

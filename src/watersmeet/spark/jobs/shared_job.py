@@ -14,8 +14,12 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.multiquery.answer_stream import stream_answers
-from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder
-from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, write_batch
+from watersmeet.spark.multiquery.answers import ANSWER, JSON_SCHEMA, AnswerDecoder
+from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
+from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.formats import format_of
+from watersmeet.spark.sinks.target import Batch, BatchSink, Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 from watersmeet.spark.sources.read_sources import Sources
 
@@ -47,9 +51,7 @@ class SharedJob(PolledQuery):
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint."""
-        sinks = self._sinks()
-        for sink, _ in sinks:
-            check_sink(sink)
+        filled = self._sinks()
         answers = stream_answers(
             self.spark,
             self.dataflow,
@@ -60,9 +62,9 @@ class SharedJob(PolledQuery):
         )
         fill = _Fill(
             answers=answers.decoder,
-            sinks=sinks,
-            base=self.base,
+            sinks=filled,
             dataflow_id=self.dataflow_id,
+            buckets=self.partitions,
             on_answers=self.on_answers,
             tailed=self.tailed,
         )
@@ -78,17 +80,46 @@ class SharedJob(PolledQuery):
             writer = writer.trigger(processingTime=spark_interval(self.options.trigger_us))
         self._query = writer.start()
 
-    def _sinks(self) -> list[tuple[Sink, frozenset[int]]]:
+    def _sinks(self) -> list[_Filled]:
         """Each sink that some query fills, and the numbers of those."""
         numbers: dict[str, set[int]] = {}
         for number, query in self.queries.items():
             numbers.setdefault(query.sink or "", set()).add(number)
-        found = []
-        for name, members in sorted(numbers.items()):
-            sink = self.pipeline.sink(name) if name else CONSOLE
-            assert sink is not None
-            found.append((sink, frozenset(members)))
-        return found
+        return [self._filled(name, frozenset(members)) for name, members in sorted(numbers.items())]
+
+    def _filled(self, name: str, numbers: frozenset[int]) -> _Filled:
+        sink = self.pipeline.sink(name) if name else CONSOLE
+        assert sink is not None
+        check_sink(sink)
+        target = Target(
+            spark=self.spark,
+            sink=without_own_options(sink),
+            base=self.base,
+            checkpoint=f"{self.folder}/spark",
+            name=sink.name,
+            part=sink.name,
+        )
+        opened = format_of(sink.connector)
+        assert opened is not None, "the check refuses others"
+        with refusals_named(target.what, sink.connector):
+            batches = opened(target)
+            batches.check(self._columns(sink, numbers))
+        return _Filled(sink, batches, numbers)
+
+    def _columns(self, sink: Sink, numbers: frozenset[int]) -> list[str]:
+        """The columns of a sink's rows, which all of its queries agree on."""
+        if takes_json(sink):
+            return JSON_SCHEMA.names
+        return [NAME, *(output.name for output in self.queries[min(numbers)].select)]
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """A sink, and the numbers of the queries that fill it."""
+
+    sink: Sink
+    batches: BatchSink
+    numbers: frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +127,9 @@ class _Fill:
     """Fills all sinks from a batch; called by `foreachBatch`."""
 
     answers: AnswerDecoder
-    sinks: list[tuple[Sink, frozenset[int]]]
-    base: Path
+    sinks: list[_Filled]
     dataflow_id: str
+    buckets: int
     on_answers: OnAnswers | None
     tailed: Callable[[], Iterable[str]]
 
@@ -108,13 +139,24 @@ class _Fill:
             found = {row["source"] for row in blobs.select("source").collect()}
             if not found:
                 return
-            for sink, numbers in self.sinks:
-                rows = self.answers.rows(blobs, found, numbers, as_json=takes_json(sink))
-                if rows is not None:
-                    write_batch(rows, sink, batch, self.base, self.dataflow_id)
+            for filled in self.sinks:
+                with refusals_named(f"sink {filled.sink.name}", filled.sink.connector):
+                    filled.batches.write(self._batch(blobs, found, batch, filled))
             self._show(blobs, found, batch)
         finally:
             blobs.unpersist()
+
+    def _batch(self, blobs: DataFrame, found: set[str], batch: int, filled: _Filled) -> Batch:
+        def rows(due: frozenset[str]) -> DataFrame | None:
+            numbers = frozenset(map(int, due))
+            return self.answers.rows(blobs, found, numbers, as_json=takes_json(filled.sink))
+
+        return Batch(
+            number=batch,
+            origin=Origin(self.dataflow_id, batch, self.buckets),
+            queries=frozenset(map(str, filled.numbers)),
+            answers=rows,
+        )
 
     def _show(self, blobs: DataFrame, found: set[str], batch: int) -> None:
         wanted = set(self.tailed()) if self.on_answers is not None else set()

@@ -1,12 +1,17 @@
 """Every answer gets an id of its own, and gets the same one when its batch is done again.
 
-A batch that is done again after a crash has the same bag of answers in every partition: the checkpoint says
+A batch that is done again after a crash has the same bag of answers in every bucket: the checkpoint says
 which tuples it takes, and a tuple's bucket depends on its key alone. Only their order may differ. So an id is
-made of the query, the batch, the partition, the answer itself, and the number of the answer among equal ones
+made of the writer, the batch, the bucket, the answer itself, and the number of the answer among equal ones
 there. Equal answers may swap numbers without any difference. This does not hold when the SELECT list has a
-value that is new each time, such as rand().
+value that is new each time, such as rand(), which is why such queries are refused.
 
-    answer {"dest":"x"} twice in partition 1 of batch 7:  9f3c01ab-7-1-<hash>-0 and 9f3c01ab-7-1-<hash>-1
+    answer {"dest":"x"} twice in bucket 1 of batch 7:  9f3c01ab-7-1-<hash>-0 and 9f3c01ab-7-1-<hash>-1
+
+The answers of a shared dataflow are a union of frames, as many as the queries of the day need, and each of
+them has a partition for every bucket, in order. The bucket is therefore the partition's number modulo the
+number of buckets, whatever the queries are. The answers of one query in one bucket are in one partition, and
+an answer's hash includes its query's name.
 """
 
 from __future__ import annotations
@@ -24,7 +29,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.spark.worker.task_facts import known_batch, query_id
 
 ANSWER_ID = "answer_id"
 _HASH = "watersmeet_hash"
@@ -32,8 +36,20 @@ _HASH = "watersmeet_hash"
 Hashes = npt.NDArray[np.int64]
 
 
-def with_answer_ids(frame: DataFrame) -> DataFrame:
-    """The rows of a streaming query, or of one batch of it, with their ids in a first column.
+@dataclass(frozen=True)
+class Origin:
+    """What the ids of a batch's answers begin with: who writes them, and the batch.
+
+    `buckets` is how many partitions each part of a union has, where answers are a union.
+    """
+
+    writer: str
+    batch: int
+    buckets: int | None = None
+
+
+def with_answer_ids(frame: DataFrame, origin: Origin) -> DataFrame:
+    """The rows of one batch with their ids in a first column.
 
     Rows that have an `answer_id` already keep it.
     """
@@ -41,7 +57,7 @@ def with_answer_ids(frame: DataFrame) -> DataFrame:
         return frame
     text = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
     schema = StructType([StructField(ANSWER_ID, StringType(), False), *frame.schema.fields])
-    return frame.withColumn(_HASH, F.xxhash64(text)).mapInArrow(AnswerIds(), schema)
+    return frame.withColumn(_HASH, F.xxhash64(text)).mapInArrow(AnswerIds(origin), schema)
 
 
 def refuse_answer_id(what: str, columns: list[str]) -> None:
@@ -56,19 +72,28 @@ def refuse_answer_id(what: str, columns: list[str]) -> None:
 class AnswerIds:
     """Puts the id before the columns of a partition's rows; called by `mapInArrow`."""
 
+    origin: Origin
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        query, batch = query_id(), known_batch()
-        if query is None or batch is None:
-            raise ConfigurationError("answers are given ids in a streaming query alone")
-        prefix = f"{query[:8]}-{batch}-{context.partitionId()}"
+        prefix = id_prefix(self.origin, context.partitionId())
         numbers = Numbers()
         for rows in batches:
             hashes = np.asarray(rows.column(_HASH))
             ids = name_answers(prefix, hashes, numbers.take(hashes))
             rest = rows.drop_columns([_HASH])
             yield pa.RecordBatch.from_arrays([ids, *rest.columns], [ANSWER_ID, *rest.schema.names])
+
+
+def id_prefix(origin: Origin, partition: int) -> str:
+    """What the ids of a partition's answers begin with.
+
+    >>> id_prefix(Origin("9f3c01ab", 7), 5), id_prefix(Origin("9f3c01ab", 7, buckets=4), 5)
+    ('9f3c01ab-7-5', '9f3c01ab-7-1')
+    """
+    bucket = partition if origin.buckets is None else partition % origin.buckets
+    return f"{origin.writer}-{origin.batch}-{bucket}"
 
 
 def name_answers(prefix: str, hashes: Hashes, numbers: Hashes) -> pa.Array:

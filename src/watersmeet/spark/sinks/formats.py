@@ -1,4 +1,4 @@
-"""Every sink format that needs more than Spark's own writer.
+"""Every sink format that takes answers batch by batch, for one query and for many in one dataflow.
 
 To add one: a function like `SinkFormat` in a file of its own, and a line here.
 """
@@ -7,34 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector
-from watersmeet.spark.session.connectors import FILE_FORMATS, resolve
-from watersmeet.spark.sinks.kafka import write_messages
-from watersmeet.spark.sinks.memory import write_table
+from watersmeet.spark.session.connectors import FILE_FORMATS
+from watersmeet.spark.sinks.console import open_console
+from watersmeet.spark.sinks.files import open_files
+from watersmeet.spark.sinks.kafka import open_kafka
+from watersmeet.spark.sinks.memory import open_memory
 from watersmeet.spark.sinks.postgres import FORMAT as POSTGRES
-from watersmeet.spark.sinks.postgres import write_postgres
-from watersmeet.spark.sinks.target import SinkFormat, Target
+from watersmeet.spark.sinks.postgres import open_postgres
+from watersmeet.spark.sinks.target import SinkFormat
 
-
-def write_as_spark_does(rows: DataFrame, target: Target) -> DataStreamWriter:
-    """A format of Spark's own: files, the console, or any whose package is installed."""
-    connector = target.connector
-    if connector.format.lower() in FILE_FORMATS and connector.option("path") is None:
-        raise ConfigurationError(f"{target.what} (format {connector.format}): add path = 'folder'")
-    return rows.writeStream.format(connector.format).options(**resolve(connector, target.base))
-
+CONSOLE = "console"
 
 FORMATS: Mapping[str, SinkFormat] = {
-    "kafka": write_messages,
-    "memory": write_table,
-    POSTGRES: write_postgres,
+    **dict.fromkeys(FILE_FORMATS, open_files),
+    "kafka": open_kafka,
+    "memory": open_memory,
+    POSTGRES: open_postgres,
+    CONSOLE: open_console,
 }
 
 
-def format_of(sink: Connector) -> SinkFormat:
-    """How to write into a sink of this format."""
-    return FORMATS.get(sink.format.lower(), write_as_spark_does)
+def format_of(sink: Connector) -> SinkFormat | None:
+    """How to write into a sink of this format; None if only Spark knows how."""
+    return FORMATS.get(sink.format.lower())

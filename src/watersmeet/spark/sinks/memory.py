@@ -11,38 +11,50 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from watersmeet.spark.sinks.target import Target
+from watersmeet.spark.sinks.target import Batch, Target
 
 _TABLES: dict[tuple[str, str], MemoryTable] = {}
 
 
 @dataclass
 class MemoryTable:
-    """The answers so far; called by `foreachBatch`."""
+    """The answers so far, by the number of their batch."""
 
     spark: SparkSession
     name: str
     batches: dict[int, pa.Table] = field(default_factory=dict)
 
-    def __call__(self, answers: DataFrame, batch: int) -> None:
+    def put(self, answers: DataFrame, batch: int) -> None:
+        """Takes a batch, in place of its first try if there was one."""
         found = answers.toArrow()
+        self.batches.pop(batch, None)
         if found.num_rows or not self.batches:
             self.batches[batch] = found
-            whole = pa.concat_tables(self.batches.values())
-            # Not in the batch's own session, which is a copy that nobody else sees.
-            self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
+        # Not in the batch's own session, which is a copy that nobody else sees.
+        whole = pa.concat_tables(self.batches.values())
+        self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
 
 
-def write_table(rows: DataFrame, target: Target) -> DataStreamWriter:
-    """Answers into the table of the sink's name."""
-    return rows.writeStream.foreachBatch(memory_table(rows.sparkSession, target.sink.name, target.checkpoint))
+@dataclass(frozen=True)
+class MemorySink:
+    """The table of a sink's name; any answers can be held."""
+
+    table: MemoryTable
+
+    def check(self, columns: list[str]) -> None:
+        """Refuses nothing."""
+
+    def write(self, batch: Batch) -> None:
+        rows = batch.answers(batch.queries)
+        if rows is not None:
+            self.table.put(rows, batch.number)
 
 
-def memory_table(spark: SparkSession, name: str, checkpoint: str) -> MemoryTable:
+def open_memory(target: Target) -> MemorySink:
     """The table of a sink under a checkpoint: a query that resumes in this session goes on filling it."""
-    table = _TABLES.get((name, checkpoint))
-    if table is None or table.spark is not spark:
-        table = _TABLES[name, checkpoint] = MemoryTable(spark, name)
-    return table
+    key = (target.sink.name, target.checkpoint)
+    table = _TABLES.get(key)
+    if table is None or table.spark is not target.spark:
+        table = _TABLES[key] = MemoryTable(target.spark, target.sink.name)
+    return MemorySink(table)

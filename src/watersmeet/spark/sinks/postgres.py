@@ -1,8 +1,15 @@
-"""Answers into a PostgreSQL table, each once, through kill -9 and all.
+"""Answers into a PostgreSQL table, each once, whichever side is killed at whichever statement.
 
-Spark's executors first write a batch into a staging table beside the target. One statement then moves it over
-and skips answers whose `answer_id` the target already has. A batch that is done again gives its answers the
-same ids (`answer_ids.py`), so no part of it is repeated.
+1. A first transaction reads in `watersmeet_batches` for which queries the batch is there already, removes the
+   staging tables of earlier tries, and creates one for this try, under a name that no other try uses.
+2. Spark's executors fill the staging table. It is logged, as any table, so a crash of the server empties it
+   only of what was not committed.
+3. A second transaction compares the number of staged answers with those that Spark wrote, moves them into the
+   target, marks the batch in `watersmeet_batches`, and drops the staging table.
+
+A batch that is done again finds its mark, or no trace of its first try. As a second line of defence the
+target's `answer_id` is unique, and a batch that is done again gives its answers the same ids
+(`answer_ids.py`). Of two runs on one checkpoint the second to move a batch fails, because the mark is unique.
 
 A missing target is created, with `answer_id` as primary key. An existing one needs the answer's columns and a
 unique `answer_id`; it may have more columns. Types that PostgreSQL lacks are stored as JSON.
@@ -10,27 +17,26 @@ unique `answer_id`; it may have more columns. Types that PostgreSQL lacks are st
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Sink
 from watersmeet.query.expression import quote_name
-from watersmeet.spark.session.packages import POSTGRES
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID, refuse_answer_id, with_answer_ids
-from watersmeet.spark.sinks.target import Target
+from watersmeet.spark.sinks.postgres_database import Database, Transaction, literal, quote
+from watersmeet.spark.sinks.row_count import RowCount, counted
+from watersmeet.spark.sinks.target import Batch, Target
 
 FORMAT = "postgres"
-DRIVER = "org.postgresql.Driver"
+MARKS = "watersmeet_batches"
+STAGE = "watersmeet_stage"
 TYPES = {
     "boolean": "BOOLEAN",
     "tinyint": "SMALLINT",
@@ -46,105 +52,134 @@ TYPES = {
     "timestamp_ntz": "TIMESTAMP",
 }
 JSON = "JSONB"
+_ID = quote(ANSWER_ID)
 
 
 @dataclass(frozen=True)
-class PostgresTable:
-    """A table that takes the batches of one query; called by `foreachBatch`."""
+class PostgresSink:
+    """A table that takes the batches of one streaming query; other queries may fill it too."""
 
-    what: str  # whose table it is, such as `sink out`
-    url: str
-    table: str
-    properties: Mapping[str, str] = field(repr=False)  # a password among them
+    spark: SparkSession
+    database: Database
+    ready: bool
 
-    def __call__(self, answers: DataFrame, batch: int) -> None:
-        spark = answers.sparkSession
-        named = with_answer_ids(answers)
+    def check(self, columns: list[str]) -> None:
+        """Refuses a database that cannot be reached."""
+        if not self.ready:
+            refuse_answer_id(self.database.what, columns)
+        with self.database.transaction(self.spark) as now:
+            now.run("SELECT 1")
+
+    def write(self, batch: Batch) -> None:
+        """Adds the answers of the queries that the table has none of in this batch."""
+        due, old_stages = self._due(batch)
+        rows = batch.answers(due) if due else None
+        if rows is None:
+            return
+        named = with_answer_ids(rows, batch.origin)
         columns = {field.name: postgres_type(field.dataType.simpleString()) for field in named.schema.fields}
-        stage = self._stage(spark)
-        with self._connected(spark) as run:
-            run(f"DROP TABLE IF EXISTS {stage}")
-            run(f"CREATE UNLOGGED TABLE {stage} ({_definitions(columns, staged=True)})")
-        self._fill(_plain(named, columns), stage)
-        with self._connected(spark) as run:
-            run(
-                f"CREATE TABLE IF NOT EXISTS {self._target} "
-                f"({_definitions(columns)}, PRIMARY KEY ({_quote(ANSWER_ID)}))"
-            )
-            names = ", ".join(map(_quote, columns))
+        stage = self._beside(f"{self._stages(batch)}{secrets.token_hex(8)}")
+        with self.database.transaction(self.spark) as now:
+            for old in old_stages:
+                now.run(f"DROP TABLE IF EXISTS {self._beside(old)}")
+            _create_alone(now, f"{self._target} ({_definitions(columns)}, PRIMARY KEY ({_ID}))")
+            now.run(f"CREATE TABLE {stage} ({_definitions(columns, staged=True)})")
+        watched, count = counted(_plain(named, columns))
+        self.database.fill(watched, stage)
+        with self.database.transaction(self.spark) as now:
+            self._check_stage(now, stage, count)
+            self._mark(now, batch, due)
+            names = ", ".join(map(quote, columns))
             values = ", ".join(
-                f"{_quote(name)}::jsonb" if kind == JSON else _quote(name) for name, kind in columns.items()
+                f"{quote(name)}::jsonb" if kind == JSON else quote(name) for name, kind in columns.items()
             )
-            run(
+            now.run(
                 f"INSERT INTO {self._target} ({names}) SELECT {values} FROM {stage} "
-                f"ON CONFLICT ({_quote(ANSWER_ID)}) DO NOTHING"
+                f"ON CONFLICT ({_ID}) DO NOTHING"
             )
-            run(f"DROP TABLE {stage}")
+            now.run(f"DROP TABLE {stage}")
 
-    def check(self, spark: SparkSession) -> None:
-        """Refuses a database that cannot be reached, before a query starts."""
-        with self._connected(spark) as run:
-            run("SELECT 1")
+    def _due(self, batch: Batch) -> tuple[frozenset[str], list[str]]:
+        """The queries whose answers the table has not got yet, and what earlier tries have left behind."""
+        with self.database.transaction(self.spark) as now:
+            _create_alone(
+                now,
+                f"{self._marks} (writer TEXT, target TEXT, batch BIGINT, query TEXT, "
+                "PRIMARY KEY (writer, target, batch, query))",
+            )
+            newest = now.ask(f"SELECT max(batch) FROM {self._marks} WHERE {self._own(batch)}")
+            if newest[0] != "None" and int(newest[0]) > batch.number:
+                raise DataError(
+                    f"{self.database.what}: batch {batch.number} is to be written, but table "
+                    f"{self.database.table} holds batch {newest[0]} of the same checkpoint, as if an older "
+                    "copy of the checkpoint had been put back. Start with another checkpoint, or put the "
+                    "newer one back"
+                )
+            done = now.ask(
+                f"SELECT query FROM {self._marks} WHERE {self._own(batch)} AND batch = {batch.number}"
+            )
+            stages = now.ask(
+                f"SELECT tablename FROM pg_tables WHERE schemaname = {self._schema} "
+                f"AND starts_with(tablename, {literal(self._stages(batch))})"
+            )
+        return batch.queries.difference(done), stages
+
+    def _check_stage(self, now: Transaction, stage: str, count: RowCount) -> None:
+        wanted = count()
+        found = int(now.ask(f"SELECT count(DISTINCT {_ID}) FROM {stage}")[0])
+        if wanted is not None and found < wanted:
+            raise DataError(
+                f"{self.database.what} (table {self.database.table}): {found} of {wanted} answers of a batch "
+                "are in its staging table, so nothing is moved. Resume: the batch is done again"
+            )
+
+    def _mark(self, now: Transaction, batch: Batch, due: frozenset[str]) -> None:
+        now.run(f"DELETE FROM {self._marks} WHERE {self._own(batch)} AND batch < {batch.number}")
+        own = f"{literal(batch.origin.writer)}, {literal(self.database.table)}, {batch.number}"
+        rows = ", ".join(f"({own}, {literal(query)})" for query in sorted(due))
+        marked = now.ask(
+            f"INSERT INTO {self._marks} (writer, target, batch, query) VALUES {rows} "
+            "ON CONFLICT DO NOTHING RETURNING query"
+        )
+        if len(marked) < len(due):
+            raise DataError(
+                f"{self.database.what}: batch {batch.number} has been written by another run of the same "
+                "checkpoint meanwhile: nothing is added twice. Let one run use a checkpoint at a time, then "
+                "resume"
+            )
+
+    def _own(self, batch: Batch) -> str:
+        return f"writer = {literal(batch.origin.writer)} AND target = {literal(self.database.table)}"
+
+    def _stages(self, batch: Batch) -> str:
+        """What the names of this writer's staging tables begin with."""
+        table = hashlib.sha256(self.database.table.encode()).hexdigest()[:8]
+        return f"{STAGE}_{batch.origin.writer}_{table}_"
 
     @property
     def _target(self) -> str:
-        return ".".join(_quote(part) for part in self.table.split("."))
+        return ".".join(map(quote, self.database.table.split(".")))
 
-    def _stage(self, spark: SparkSession) -> str:
-        """The table beside the target, one for each query: two queries may share a target."""
-        query = spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        name = hashlib.sha256(f"{query} {self.table}".encode()).hexdigest()[:16]
-        return ".".join([*map(_quote, self.table.split(".")[:-1]), _quote(f"watersmeet_stage_{name}")])
+    @property
+    def _marks(self) -> str:
+        return self._beside(MARKS)
 
-    def _fill(self, rows: DataFrame, stage: str) -> None:
-        writer = rows.write.format("jdbc").mode("append").options(**self.properties)
-        writer.options(url=self.url, dbtable=stage, driver=DRIVER, isolationLevel="READ_COMMITTED").save()
+    def _beside(self, name: str) -> str:
+        """A table in the schema of the target."""
+        return ".".join(map(quote, [*self.database.table.split(".")[:-1], name]))
 
-    @contextlib.contextmanager
-    def _connected(self, spark: SparkSession) -> Iterator[Any]:
-        """Runs statements in one transaction on the driver."""
-        jvm: Any = spark.sparkContext._jvm
-        properties = jvm.java.util.Properties()
-        for key, value in self.properties.items():
-            properties.setProperty(key, value)
-        try:
-            connection = getattr(jvm, DRIVER)().connect(self.url, properties)
-        except TypeError:
-            raise ConfigurationError(
-                f"{self.what}: PostgreSQL's driver is missing: --conf spark.jars.packages={POSTGRES}"
-            ) from None
-        except Py4JJavaError as error:
-            raise self._refusal(error) from None
-        if connection is None:
-            raise ConfigurationError(
-                f"{self.what}: its url is not one of PostgreSQL: write 'jdbc:postgresql://host:5432/database'"
-            )
-        try:
-            connection.setAutoCommit(False)
-            statement = connection.createStatement()
-            yield statement.execute
-            connection.commit()
-        except Py4JJavaError as error:
-            raise self._refusal(error) from None
-        finally:
-            connection.close()
-
-    def _refusal(self, error: Py4JJavaError) -> DataError:
-        reason = str(error.java_exception.getMessage()).split("\n")[0]
-        return DataError(f"{self.what} (table {self.table}): PostgreSQL says: {reason}")
+    @property
+    def _schema(self) -> str:
+        schema = self.database.table.split(".")[:-1]
+        return literal(schema[-1]) if schema else "current_schema()"
 
 
-def write_postgres(rows: DataFrame, target: Target) -> DataStreamWriter:
-    """Answers into the table that the sink names; refuses a database that cannot be reached."""
-    table = postgres_table(target.sink)
-    if not target.ready:
-        refuse_answer_id(target.what, rows.columns)
-    table.check(rows.sparkSession)
-    return rows.writeStream.foreachBatch(table)
+def open_postgres(target: Target) -> PostgresSink:
+    """The table that a sink names; user and password may also come from PGUSER and PGPASSWORD."""
+    return PostgresSink(target.spark, _database(target.sink), target.ready)
 
 
-def postgres_table(sink: Sink) -> PostgresTable:
-    """The table a sink names; user and password may also come from PGUSER and PGPASSWORD."""
+def _database(sink: Sink) -> Database:
     what = f"sink {sink.name}"
     options = {key.lower(): value for key, value in sink.connector.options}
     for name, example in (("url", "jdbc:postgresql://host:5432/database"), ("table", "answers")):
@@ -154,7 +189,13 @@ def postgres_table(sink: Sink) -> PostgresTable:
     for name, variable in (("user", "PGUSER"), ("password", "PGPASSWORD")):
         if name not in options and variable in os.environ:
             properties[name] = os.environ[variable]
-    return PostgresTable(what, options["url"], options["table"], properties)
+    return Database(what, options["url"], options["table"], properties)
+
+
+def _create_alone(now: Transaction, table: str) -> None:
+    """Creates a table unless there is one; two transactions that do so at once would both fail or wait."""
+    now.run(f"SELECT pg_advisory_xact_lock(hashtext({literal(MARKS)}))")
+    now.run(f"CREATE TABLE IF NOT EXISTS {table}")
 
 
 def postgres_type(spark_type: str) -> str:
@@ -182,8 +223,4 @@ def _plain(rows: DataFrame, columns: Mapping[str, str]) -> DataFrame:
 
 def _definitions(columns: Mapping[str, str], *, staged: bool = False) -> str:
     kinds = {name: TYPES["string"] if staged and kind == JSON else kind for name, kind in columns.items()}
-    return ", ".join(f"{_quote(name)} {kind}" for name, kind in kinds.items())
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return ", ".join(f"{quote(name)} {kind}" for name, kind in kinds.items())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink, format_duration
-from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.session.connectors import refusals_named, resolve
+from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.sinks import formats
+from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
-from watersmeet.spark.sinks.target import Target
+from watersmeet.spark.sinks.target import Batch, BatchSink, Target
 
 CONSOLE = Sink("console", Connector("console", (("truncate", "false"),)))
 
@@ -34,10 +41,17 @@ def write_stream(
     With `available_now` it takes what the sources hold and ends. Otherwise a batch starts every `trigger_us`,
     or as soon as the one before has ended.
     """
-    target = Target(sink or CONSOLE, base, str(checkpoint), ready)
+    target = Target(
+        spark=frame.sparkSession,
+        sink=sink or CONSOLE,
+        base=base,
+        checkpoint=str(checkpoint),
+        name=name,
+        ready=ready,
+    )
     with refusals_named(target.what, target.connector):
         writer = (
-            format_of(target.connector)(frame, target)
+            _writer(frame, target)
             .option("checkpointLocation", target.checkpoint)
             .queryName(name)
             .outputMode("append")  # an answer, once given, is never taken back
@@ -48,6 +62,44 @@ def write_stream(
         writer = writer.trigger(processingTime=spark_interval(trigger_us))
     with refusals_named(target.what, target.connector):
         return writer.start()
+
+
+def _writer(rows: DataFrame, target: Target) -> DataStreamWriter:
+    opened = format_of(target.connector)
+    kind = target.connector.format
+    if opened is None or kind.lower() == formats.CONSOLE:
+        # Any format whose package is installed; and the console, whose tables people know from Spark.
+        return rows.writeStream.format(kind).options(**resolve(target.connector, target.base))
+    sink = opened(target)
+    sink.check(rows.columns)
+    return rows.writeStream.foreachBatch(OneQuery(sink))
+
+
+@dataclass(frozen=True)
+class OneQuery:
+    """Fills a sink with the answers of one query; called by `foreachBatch`."""
+
+    sink: BatchSink
+
+    def __call__(self, answers: DataFrame, batch: int) -> None:
+        query = answers.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        assert query is not None, "foreachBatch runs in the thread of its query"
+        writer, has_run = query[:8], False
+
+        def take(_: frozenset[str]) -> DataFrame:
+            nonlocal has_run
+            has_run = True
+            return answers
+
+        own = Batch(number=batch, origin=Origin(writer, batch), queries=frozenset({writer}), answers=take)
+        try:
+            self.sink.write(own)
+            if not has_run:
+                # The state of the batch is due even if its answers are not, and it is made by the same tasks.
+                answers.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            # Further up only the first of its causes would be left.
+            raise explain_failure(error) from error
 
 
 def spark_interval(duration_us: int) -> str:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+HIDDEN = ("_", ".")  # readers of data pass over names that begin with these
 
 
 class Tree(Protocol):
@@ -31,3 +40,68 @@ class Tree(Protocol):
 
     def remove(self, path: str) -> None:
         """Removes a file, or a folder with all it holds; nothing if there is none."""
+
+
+@dataclass(frozen=True)
+class LocalTree:
+    """A folder on this machine's disk."""
+
+    root: Path
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.root / folder))
+        except FileNotFoundError:
+            return []
+
+    def files(self, folder: str) -> list[str]:
+        found: list[str] = []
+        for name in self.names(folder):
+            if not name.startswith(HIDDEN):
+                path = f"{folder}/{name}"
+                is_folder = (self.root / path).is_dir()
+                found += [f"{name}/{below}" for below in self.files(path)] if is_folder else [name]
+        return found
+
+    def read(self, path: str) -> str | None:
+        try:
+            return (self.root / path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def create(self, path: str, text: str) -> bool:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with draft_beside(target) as draft:
+            draft.write_text(text, encoding="utf-8")
+            try:
+                os.link(draft, target)  # unlike a rename, it never replaces what is there
+            except FileExistsError:
+                return False
+            except OSError:  # no file system for links
+                if target.exists():
+                    return False
+                draft.replace(target)
+        return True
+
+    def move(self, source: str, target: str) -> None:
+        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self.root / source, self.root / target)
+
+    def remove(self, path: str) -> None:
+        target = self.root / path
+        if target.is_dir():
+            shutil.rmtree(target, ignore_errors=True)  # another run may be removing it too
+        else:
+            target.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def draft_beside(path: Path) -> Iterator[Path]:
+    """A hidden file beside another one, of a name that nobody else uses, gone in the end."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
 from watersmeet.sql.binding.grouping import bind_aggregate
 from watersmeet.sql.binding.outputs import bind_outputs
+from watersmeet.sql.binding.repeatable import refuse_unrepeatable
 from watersmeet.sql.binding.tables import bind_tables
 from watersmeet.sql.syntax.declare import (
     StreamDeclaration,
@@ -99,6 +100,7 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
     source = select.source
     sink = _find_sink(select, sinks)
     tree = refuse_unsupported(source, select.tree, select.span)
+    refuse_unrepeatable(source, tree, sink)
     tables = bind_tables(source, tree, select.span, catalog)
     scope = tables.scope
     where = tree.args.get("where")

@@ -1,0 +1,78 @@
+"""Answers in files that any reader may read at any time: each answer once, none of an unfinished batch.
+
+Spark's own file sink remembers by number which batches it has written, so a second query, or the same one on
+a new checkpoint, finds its numbers taken and writes nothing. Here each checkpoint has files and numbers of
+its own, in one folder; `file_commit.py` says how they get there.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.spark.session.connectors import resolve
+from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
+from watersmeet.spark.sinks.row_count import counted
+from watersmeet.spark.sinks.target import Batch, Target
+from watersmeet.spark.storage.hadoop_tree import open_tree
+from watersmeet.spark.storage.tree import Tree
+
+SPARKS_LOG = "_spark_metadata"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSink:
+    """A folder of files."""
+
+    what: str
+    format: str
+    path: str
+    options: Mapping[str, str]
+    tree: Tree
+    name: str
+    part: str
+
+    def check(self, columns: list[str]) -> None:
+        """Refuses a folder where Spark's own file sink has written: readers would pass over our files."""
+        if self.tree.names(SPARKS_LOG):
+            raise ConfigurationError(
+                f"{self.what}: Spark's own file sink has written to {self.path}, and where its log is, "
+                f"Spark reads no other files. Name another folder, or move the old files away and remove "
+                f"{self.path}/{SPARKS_LOG}"
+            )
+
+    def write(self, batch: Batch) -> None:
+        """Publishes the answers of the queries that the folder has none of in this batch."""
+        writer = FileWriter(self.name, batch.origin.writer, self.part)
+        attempt = begin(
+            self.tree, writer, batch=batch.number, queries=batch.queries, token=secrets.token_hex(4)
+        )
+        rows = batch.answers(attempt.due) if attempt.due else None
+        if rows is None:
+            return
+        watched, count = counted(rows)
+        watched.write.format(self.format).options(**self.options).save(f"{self.path}/{attempt.staging}")
+        if count() == 0:
+            discard(self.tree, attempt)
+        else:
+            commit(self.tree, writer, attempt)
+
+
+def open_files(target: Target) -> FileSink:
+    """The folder that a sink names."""
+    connector = target.connector
+    options = resolve(connector, target.base)
+    path = next((options.pop(key) for key in list(options) if key.lower() == "path"), None)
+    if path is None:
+        raise ConfigurationError(f"{target.what} (format {connector.format}): add path = 'folder'")
+    return FileSink(
+        what=target.what,
+        format=connector.format,
+        path=path,
+        options=options,
+        tree=open_tree(target.spark, path),
+        name=target.name,
+        part=target.part,
+    )
