@@ -57,13 +57,16 @@ class Attempt:
         with run_as_task(worker.cache, job.batch, job.run):
             self._task.init(self._store)  # type: ignore[arg-type]
             self._output: Iterator[Any] = self._task.handleInputRows(
-                (partition[1],), iter(rows), None  # type: ignore[arg-type]
+                (partition[1],),
+                iter(rows),
+                None,  # type: ignore[arg-type]
             )
 
     @property
     def name(self) -> str:
         stage, label = self.partition
-        return f"batch {self.job.batch} of run {self.job.run}, stage {stage}, bucket {label} on {self.worker.name}"
+        where = f"stage {stage}, bucket {label} on {self.worker.name}"
+        return f"batch {self.job.batch} of run {self.job.run}, {where}"
 
     def begin(self) -> None:
         """Runs to the first output: the bucket is out of the cache, nothing is written."""

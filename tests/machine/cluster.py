@@ -108,7 +108,9 @@ class FaultyCluster(Cluster):
 
     def _attempt(self, partition: Partition, processor: StatefulProcessor, rows: pa.Table) -> Attempt:
         worker = self._crew[self._home(partition[1]) % len(self._crew)]
-        for zombie in [each for each in self.zombies if each.partition == partition and each.worker is worker]:
+        for zombie in [
+            each for each in self.zombies if each.partition == partition and each.worker is worker
+        ]:
             self.zombies.remove(zombie)  # it holds the lock of the state: it ends before another begins
             self._revive(zombie)
         cut = self._random.randrange(rows.num_rows + 1)

@@ -6,8 +6,8 @@ before the first batch, the control stream that ends the input, the mark that th
 
 from __future__ import annotations
 
-from tests.machine.schedule import Schedule
 from tests.machine.run_batch import Settings, run_batch
+from tests.machine.schedule import Schedule
 from tests.machine.world import CHECKPOINT, World
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import plan_physical
@@ -68,7 +68,7 @@ class QueryDriver:
     def _run_batches(self, dataflow: QueryDataflow) -> None:
         """One batch after the other, until no file is left."""
         while self._next_batch():
-            run_batch(self._world, dataflow, self._settings, self._run, frozenset({""}))
+            run_batch(self._world, dataflow, self._settings, self._run, {"": ""})
             if not self._ending and self._schedule.strikes("stop", STOPS):
                 raise StoppedError
 

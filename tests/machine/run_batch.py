@@ -15,9 +15,10 @@ from tests.machine.world import World
 from watersmeet.oracle.oracle import Row
 from watersmeet.query.values import canonical
 from watersmeet.spark.jobs.checkpoint import CONTROL
-from watersmeet.spark.sinks.answer_ids import Numbers, name_answers
+from watersmeet.spark.multiquery.levels import LevelTasks
+from watersmeet.spark.sinks.answer_ids import Numbers, Origin, id_prefix, name_answers
 from watersmeet.testing.cluster import QUERY_ID
-from watersmeet.testing.dataflow import QueriesDataflow, QueryDataflow
+from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.setup import Setup
 
 
@@ -34,29 +35,56 @@ def run_batch(
     dataflow: QueryDataflow | QueriesDataflow,
     settings: Settings,
     run: int,
-    queries: frozenset[str],
+    queries: Mapping[str, str],
 ) -> None:
-    """Runs the batch of the newest offsets, which these queries take part in."""
+    """Runs the batch of the newest offsets; `queries` take part: what sinks call them, by name."""
     log, batch, setup = world.log, world.log.newest, settings.setup
     world.cluster.begin(Job(run, batch), log.commits.get(batch - 1, {}))
     taken = log.files_of(batch)
-    world.schedule.note(f"batch {batch}, run {run}: {', '.join(sum(taken.values(), [])) or 'nothing'}")
+    named = [
+        f"{len(names)} rows" if source == CONTROL else ", ".join(names) for source, names in taken.items()
+    ]
+    world.schedule.note(f"batch {batch}, run {run}: {'; '.join(filter(None, named))}")
     arrived = world.arrived(batch, direct_files=setup.direct_files, map_tasks=setup.map_tasks)
     output = dataflow.run(world.cluster, arrived, is_end=bool(taken.get(CONTROL)))
-    parts = _cut(world.schedule, _named(batch, output.answers, queries))
+    answers = _named(batch, output, queries, labels_of(dataflow))
+    parts = _cut(world.schedule, answers)
     for sink in world.sinks:
-        sink.write(run, batch, queries, parts)
+        sink.write(run, batch, frozenset(queries.values()), parts)
     log.commit(batch, world.cluster.reported)
 
 
-def _named(batch: int, answers: Mapping[str, Sequence[Row]], queries: frozenset[str]) -> list[Answer]:
-    """The answers with their ids."""
+def labels_of(dataflow: QueryDataflow | QueriesDataflow) -> tuple[int, ...]:
+    """The labels of the last stage's buckets, in the order of the partitions that they fall into."""
+    tasks = dataflow.tasks
+    if isinstance(tasks, LevelTasks):
+        return tasks.labels
+    if tasks.distinct is not None:
+        return tasks.distinct.stage.processor.plan.labels
+    if tasks.query.aggregate is not None:
+        return (0,)
+    return (
+        tasks.join.labels
+        if isinstance(tasks.join, LevelTasks)
+        else tasks.join.stages[-1].processor.plan.labels
+    )
+
+
+def _named(batch: int, output: Output, queries: Mapping[str, str], labels: Sequence[int]) -> list[Answer]:
+    """The answers with the ids that the product gives them, bucket by bucket.
+
+    Those of a shared dataflow are a union, in which each query has a partition for every bucket: their
+    numbers depend on the queries that are there.
+    """
     found = []
-    for query in sorted(queries):
-        rows = answers.get(query, ())
-        hashes = np.array([_hash(row) for row in rows], np.int64)
-        ids = name_answers(f"{QUERY_ID}-{query}-{batch}", hashes, Numbers().take(hashes)).to_pylist()
-        found += [Answer(id_, query, row) for id_, row in zip(ids, rows, strict=True)]
+    is_shared = list(queries) != [""]
+    for position, (name, query) in enumerate(sorted(queries.items())):
+        for label, rows in output.by_bucket.get(name, {}).items():
+            partition = position * len(labels) + labels.index(label)
+            prefix = id_prefix(Origin(QUERY_ID, batch, len(labels) if is_shared else None), partition)
+            hashes = np.array([_hash((name, *row)) for row in rows], np.int64)
+            ids = name_answers(prefix, hashes, Numbers().take(hashes)).to_pylist()
+            found += [Answer(id_, query, row) for id_, row in zip(ids, rows, strict=True)]
     return found
 
 

@@ -17,8 +17,8 @@ Choice = TypeVar("Choice")
 CRASH = 0.035  # of the driver, before and after each step that makes something durable
 
 
-class DriverCrash(BaseException):  # noqa: N818 - not an error of the product: nothing may catch it
-    """The end of the driver's process, at the point where it is raised."""
+class DriverCrash(BaseException):
+    """The end of the driver's process, at the point where it is raised: nothing may catch it on the way."""
 
 
 class Schedule:

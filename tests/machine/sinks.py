@@ -29,6 +29,8 @@ class Answer:
     row: tuple[Any, ...]
 
 
+WRITER = FileWriter("answers", "9f3c01ab")
+
 Parts = Sequence[Sequence[Answer]]  # of a batch, by the task that writes them
 
 
@@ -75,17 +77,18 @@ class FileSink:
     held: dict[str, Sequence[Answer]] = field(default_factory=dict)
     abandoned: list[str] = field(default_factory=list)  # staging folders of tries before this one
     name: str = "files"
-    _writer: FileWriter = FileWriter("answers", "9f3c01ab")
 
     def write(self, run: int, batch: int, queries: frozenset[str], parts: Parts) -> None:
         tree = ScheduledTree(self.disk, self.schedule)
         token = f"{run}-{len(self.held)}"
-        attempt = begin(tree, self._writer, batch=batch, queries=queries, token=token)
+        attempt = begin(tree, WRITER, batch=batch, queries=queries, token=token)
         self._disturb()
         self.abandoned.append(attempt.staging)
         if attempt.due != queries:
             left_out = ", ".join(sorted(queries - attempt.due)) or "the query"
-            self.schedule.count("published before", f"  files: {left_out} of batch {batch} is published already")
+            self.schedule.count(
+                "published before", f"  files: {left_out} of batch {batch} is published already"
+            )
         due = [[answer for answer in part if answer.query in attempt.due] for part in parts]
         if not any(due):
             discard(tree, attempt)
@@ -93,7 +96,7 @@ class FileSink:
         for number, part in enumerate(due):
             if part:
                 self._stage(tree, f"{attempt.staging}/part-{number:05}.parquet", part)
-        commit(tree, self._writer, attempt)
+        commit(tree, WRITER, attempt)
 
     def _stage(self, tree: ScheduledTree, path: str, part: Sequence[Answer]) -> None:
         content = f"content {len(self.held)}"

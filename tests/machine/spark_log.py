@@ -44,7 +44,7 @@ class SparkLog:
         seen = {name for entry in log for name in entry}
         fresh = [name for name in there if name not in seen][:most]
         if fresh:
-            with self.schedule.durable(f"source log of {source}: {', '.join(fresh)}"):
+            with self.schedule.durable(f"source log of {source}: {len(fresh)} files"):
                 log.append(tuple(fresh))
 
     def write_offsets(self, batch: int) -> None:

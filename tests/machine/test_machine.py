@@ -11,7 +11,17 @@ from tests.machine.machine import VARIANTS, Outcome, run_schedule
 
 SCHEDULES, MANY = 300, 10_000
 CHUNKS = 10  # tests that share them, one for each variant of a case
-KINDS = ("crash", "redo", "dead task", "speculation", "zombie", "moved", "lost cache", "published before", "stop")
+KINDS = (
+    "crash",
+    "redo",
+    "dead task",
+    "speculation",
+    "zombie",
+    "moved",
+    "lost cache",
+    "published before",
+    "stop",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +57,9 @@ def check_schedule(seed: int) -> Outcome:
     for most_faults in range(12):
         shorter = failure_of(seed, most_faults)
         if isinstance(shorter, str):
-            pytest.fail(f"{shorter}\nagain: {command(seed)}\n(this is the trace with its first {most_faults} faults)")
+            pytest.fail(
+                f"{shorter}\nagain: {command(seed)}\n(this is the trace with its first {most_faults} faults)"
+            )
     pytest.fail(f"{failure}\nagain: {command(seed)}")
 
 

@@ -17,7 +17,6 @@ from watersmeet.query import Stream
 from watersmeet.testing.script import Row, as_oracle, read_batch
 from watersmeet.testing.sources import Arrived, may_be_files, write_files
 
-
 CHECKPOINT = "checkpoint"
 
 

@@ -76,13 +76,15 @@ class Cluster:
 
     def run_stage(
         self, name: str, processor: StatefulProcessor, schema: StructType, rows: list[pa.RecordBatch]
-    ) -> list[pa.RecordBatch]:
-        """The output of a stateful stage: rows are shuffled by bucket, a task for each bucket with any."""
+    ) -> dict[int, list[pa.RecordBatch]]:
+        """The output of a stateful stage by bucket: rows are shuffled, each bucket with any has a task."""
         expected = to_arrow_schema(schema)
-        found = []
+        found: dict[int, list[pa.RecordBatch]] = {}
         for label, own in self._shuffle(rows).items():
+            found[label] = []
             for frame in self._stateful_task(name, processor, label, own):
-                found += pa.Table.from_pandas(frame, expected, preserve_index=False, nthreads=1).to_batches()
+                table = pa.Table.from_pandas(frame, expected, preserve_index=False, nthreads=1)
+                found[label] += table.to_batches()
         return found
 
     def _shuffle(self, batches: list[pa.RecordBatch]) -> dict[int, pa.Table]:
