@@ -6,7 +6,7 @@ before the first batch, the control stream that ends the input, the mark that th
 
 from __future__ import annotations
 
-from tests.machine.run_batch import Settings, run_batch
+from tests.machine.run_batch import Settings, next_batch, run_batch
 from tests.machine.schedule import Schedule
 from tests.machine.world import CHECKPOINT, World
 from watersmeet.errors import ConfigurationError
@@ -67,26 +67,10 @@ class QueryDriver:
 
     def _run_batches(self, dataflow: QueryDataflow) -> None:
         """One batch after the other, until no file is left."""
-        while self._next_batch():
+        while next_batch(self._world, self._settings, self._control_files):
             run_batch(self._world, dataflow, self._settings, self._run, {"": ""})
             if not self._ending and self._schedule.strikes("stop", STOPS):
                 raise StoppedError
-
-    def _next_batch(self) -> bool:
-        """Makes sure that the newest offsets are those of a batch to run; False if there is none."""
-        world, log = self._world, self._world.log
-        if log.newest > log.committed:
-            self._schedule.count("redo", f"batch {log.newest} is done again")
-            return True
-        while not log.has_more:
-            world.let_files_appear()
-            for stream in world.streams:
-                log.take_files(stream.name, world.listing(stream.name), self._settings.files_per_batch)
-            log.take_files(CONTROL, self._control_files(), len(self._control_files()))
-            if not log.has_more and not world.to_come:
-                return False
-        log.write_offsets(log.newest + 1)
-        return True
 
     def _control_files(self) -> list[str]:
         return sorted(path.name for path in (self._world.folder / CHECKPOINT / CONTROL).glob("end-*"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,14 +30,44 @@ class Settings:
     files_per_batch: int
 
 
+def next_batch(
+    world: World,
+    settings: Settings,
+    control_files: Callable[[], Sequence[str]] = tuple,
+    *,
+    waits: bool = True,
+) -> bool:
+    """Makes sure that the newest offsets are those of a batch to run; False if there is none.
+
+    A driver that `waits` does so until files appear.
+    """
+    log = world.log
+    if log.newest > log.committed:
+        world.schedule.count("redo", f"batch {log.newest} is done again")
+        return True
+    while not log.has_more:
+        world.let_files_appear()
+        for stream in world.streams:
+            log.take_files(stream.name, world.listing(stream.name), settings.files_per_batch)
+        log.take_files(CONTROL, control_files(), len(control_files()))
+        if not log.has_more and not (waits and world.to_come):
+            return False
+    log.write_offsets(log.newest + 1)
+    return True
+
+
 def run_batch(
     world: World,
     dataflow: QueryDataflow | QueriesDataflow,
     settings: Settings,
     run: int,
     queries: Mapping[str, str],
+    most_sinks: int | None = None,
 ) -> None:
-    """Runs the batch of the newest offsets; `queries` take part: what sinks call them, by name."""
+    """Runs the batch of the newest offsets; `queries` take part: what sinks call them, by name.
+
+    With `most_sinks` it is cut off when so many sinks are filled.
+    """
     log, batch, setup = world.log, world.log.newest, settings.setup
     world.cluster.begin(Job(run, batch), log.commits.get(batch - 1, {}))
     taken = log.files_of(batch)
@@ -49,9 +79,10 @@ def run_batch(
     output = dataflow.run(world.cluster, arrived, is_end=bool(taken.get(CONTROL)))
     answers = _named(batch, output, queries, labels_of(dataflow))
     parts = _cut(world.schedule, answers)
-    for sink in world.sinks:
+    for sink in world.sinks[:most_sinks]:
         sink.write(run, batch, frozenset(queries.values()), parts)
-    log.commit(batch, world.cluster.reported)
+    if most_sinks is None:
+        log.commit(batch, world.cluster.reported)
 
 
 def labels_of(dataflow: QueryDataflow | QueriesDataflow) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ def test_schedules_reach_what_they_are_about(outcomes: dict[int, Outcome]) -> No
     reached: Counter[str] = Counter()
     for outcome in outcomes.values():
         reached.update(set(outcome.counts))
-        reached["answers"] += any(outcome.expected.values())
+        reached["answers"] += outcome.has_answers
     assert reached["answers"] >= 0.8 * len(outcomes)
     assert reached["crash"] >= 0.5 * len(outcomes)
     assert reached["redo"] >= 0.4 * len(outcomes)

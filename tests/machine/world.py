@@ -11,7 +11,6 @@ from tests.machine.cluster import FaultyCluster
 from tests.machine.schedule import Schedule
 from tests.machine.sinks import FileSink, KafkaModel, PostgresModel, Sink
 from tests.machine.spark_log import SparkLog
-from tests.testing.random_cases import RandomCase
 from watersmeet.oracle.oracle import MicroBatch
 from watersmeet.query import Stream
 from watersmeet.testing.script import Row, as_oracle, read_batch
@@ -44,14 +43,19 @@ class World:
     _paths: dict[str, str] = field(default_factory=dict)  # of Parquet files, once some driver wants them
 
     @staticmethod
-    def of(case: RandomCase, schedule: Schedule, folder: Path, workers: int) -> World:
-        """The world as the first driver finds it."""
-        streams = tuple({s.name: s for query in case.queries.values() for s in query.streams}.values())
+    def of(
+        streams: Sequence[Stream],
+        batches: Sequence[MicroBatch],
+        schedule: Schedule,
+        folder: Path,
+        workers: int,
+    ) -> World:
+        """The world as the first driver finds it; the tuples of `batches` are still to come."""
         return World(
             schedule=schedule,
             streams=streams,
             folder=folder,
-            to_come=_files(case, streams, schedule),
+            to_come=_files(batches, streams, schedule),
             log=SparkLog(schedule, folder / CHECKPOINT / "spark"),
             cluster=FaultyCluster(schedule, workers),
             sinks=[FileSink(schedule), PostgresModel(schedule), KafkaModel(schedule)],
@@ -104,10 +108,10 @@ class World:
         return self._paths[file.name]
 
 
-def _files(case: RandomCase, streams: Sequence[Stream], schedule: Schedule) -> list[SourceFile]:
-    """The tuples of a case as files, in about the order of their time."""
+def _files(batches: Sequence[MicroBatch], streams: Sequence[Stream], schedule: Schedule) -> list[SourceFile]:
+    """Tuples as files, in about the order of their time."""
     found = []
-    for batch in case.batches:
+    for batch in batches:
         rows: Mapping[str, list[dict[str, Any]]] = read_batch(batch, streams)
         for stream, own in rows.items():
             size = schedule.choose([2, 5, 10, 10])
