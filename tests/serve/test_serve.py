@@ -222,7 +222,7 @@ def dataflows(tmp_path: Path) -> Any:
 
 
 def submit_and_tail(dataflow: ServedDataflow) -> int:
-    """Submits a query and follows its answers, beside one that is refused; the batch from which it is there."""
+    """Submits a query and follows its answers, beside one that is refused; the batch it begins with."""
     (dataflow.case.folder / "chain.sql").write_text(dataflow.inserts["chain"])
     said = dataflow.run("submit", "flow", "chain", "chain.sql")
     assert said.returncode == 0, said.stderr
@@ -274,9 +274,7 @@ def test_queries_come_and_go_while_tuples_flow_and_servers_are_killed(
         requests = requests_of(dataflow, number)
         for key, request in requests.items():
             dataflow.send(key, request)
-        time.sleep(
-            rng.uniform(0, 4)
-        )  # while the change is planned, or while the Spark query stops and starts
+        time.sleep(rng.uniform(0, 4))  # while the change is planned, or the Spark query stops and starts
         dataflow.kill(rng)
         dataflow.serve()
         if long_mode and number % 2:

@@ -33,7 +33,7 @@ def _start(request: Request) -> subprocess.Popen[str]:
 def test_a_driver_killed_again_and_again_still_gives_each_answer_once(
     spark: SparkSession, tmp_path: Path, long_mode: bool
 ) -> None:
-    """A round: two files more, a run, a kill at any moment. The next run waits for what is left of the last."""
+    """A round: two files more, a run, a kill at any moment; the next run waits for what is left of it."""
     rounds = 20 if long_mode else 3
     selects = [QUERIES["plain"], QUERIES["aggregate"]]
     batches = random_batches(seed=20, count=2 * rounds, rows=25, keys=10)
