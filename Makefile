@@ -6,7 +6,11 @@ STAMP := $(VENV)/.installed
 
 SIZE ?=
 
-.PHONY: setup demo bench figures test test-jars test-pure test-spark test-long test-faults check lock clean
+# Python keeps what it has compiled, whatever this machine's environment says: otherwise each of the many processes that
+# Spark and the tests start compiles all its modules anew, which takes longer than most of them run.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: setup demo bench figures test test-jars test-classes test-pure test-spark test-long test-faults check lock clean
 
 setup: $(STAMP)
 
@@ -24,17 +28,21 @@ demo: setup
 test: setup
 	@$(MAKE) --no-print-directory --jobs=2 test-spark test-pure
 
-test-spark: test-jars
+test-spark: test-jars test-classes
 	$(BIN)/python -m pytest -m spark --numprocesses=2 --dist=loadfile
 
 # The connectors and the Kafka broker that some of Spark's tests need, fetched once into the user's cache.
 test-jars: setup
 	@$(BIN)/python -m tests.spark.kafka.broker --fetch
 
+# Spark's classes in an archive, so that each JVM that the tests start takes two thirds of the time.
+test-classes: setup
+	@$(BIN)/python -m tests.spark.class_archive
+
 test-pure: setup
 	$(BIN)/python -m pytest -m "not spark" --numprocesses=auto --dist=loadfile
 
-test-long: test-jars
+test-long: test-jars test-classes
 	$(BIN)/python -m pytest --long
 
 # Puts faults into the engine, one by one, and fails if the tests in process miss any.

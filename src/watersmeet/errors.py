@@ -51,5 +51,9 @@ class DataError(WatersmeetError):
     """A source, a chunk or a checkpoint holds something that does not fit the query."""
 
 
+class TransientError(WatersmeetError):
+    """A failure that may pass by itself, such as that of a machine which was too busy for a while."""
+
+
 class QueryError(WatersmeetError):
     """A query that is well written but cannot run where it was asked to, with what to change."""

@@ -33,10 +33,12 @@ from watersmeet.spark.jobs.pipeline_file import (
     absolute_checkpoint,
     default_checkpoint,
     name_queries,
-    read_text,
+    query_folder,
+    read_source,
     statistics_beside,
 )
-from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun
+from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun, naming, plan_run
+from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.frame import answer_frame
@@ -46,8 +48,8 @@ from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_sources
-from watersmeet.sql import bind_query, parse_pipeline
-from watersmeet.sql.query_names import choose_names
+from watersmeet.sql import Source, bind_query, parse_pipeline
+from watersmeet.sql.query_names import number_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +173,7 @@ class Session:
 
     def read(self, file: Path | str) -> Pipeline:
         """A pipeline file, bound; streams declared without columns take those of their source."""
-        return self._read(Path(file), checkpoint=None)[0]
+        return self._read(read_source(Path(file)), checkpoint=None)[0]
 
     def start(
         self,
@@ -188,12 +190,32 @@ class Session:
         path = Path(file)
         root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
         how = self._with_limit(options or RunOptions())
-        pipeline, inferred = self._read(path, root)
-        letters = plan_dead_letters(self.spark, pipeline, root, path.parent, how)
-        jobs = self._jobs(pipeline, path, root, how, statistics or statistics_beside(path))
-        run = PipelineRun(tuple(jobs), tuple(letters), inferred)
-        run.start()
+        source = read_source(path)
+        lock = hold_checkpoint(self.spark, root)
+        try:
+            run = self._prepare(source, root, how, statistics or statistics_beside(path), lock)
+            run.start()
+        except BaseException:
+            lock.release()
+            raise
         return run
+
+    def _prepare(
+        self, source: Source, root: str, how: RunOptions, statistics: Statistics | None, lock: RunLock
+    ) -> PipelineRun:
+        """All queries of a pipeline file, planned but not started."""
+        base = Path(source.file).parent
+        pipeline, inferred = self._read(source, root)
+        letters = plan_dead_letters(self.spark, pipeline, root, base, how)
+        jobs = self._jobs(
+            name_queries(pipeline, source),
+            pipeline,
+            base=base,
+            root=root,
+            options=how,
+            statistics=statistics,
+        )
+        return plan_run(jobs, letters, inferred, lock)
 
     def run(
         self,
@@ -204,7 +226,10 @@ class Session:
         statistics: Statistics | None = None,
         on_progress: OnProgress | None = None,
     ) -> PipelineRun:
-        """Runs a pipeline file until its queries end, one fails, or the caller interrupts."""
+        """Runs a pipeline file until all its queries have ended, or the caller interrupts.
+
+        If some fail, the others go on to their end; then what made them fail is raised.
+        """
         run = self.start(file, checkpoint=checkpoint, options=options, statistics=statistics)
         try:
             run.follow(on_progress)
@@ -212,31 +237,45 @@ class Session:
             run.stop()
         return run
 
-    def _read(self, file: Path, checkpoint: str | None) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
+    def _read(
+        self, source: Source, checkpoint: str | None
+    ) -> tuple[Pipeline, Mapping[str, tuple[Column, ...]]]:
         """A pipeline file, bound, and the columns that were inferred, which the checkpoint keeps."""
-        columns = InferredColumns(self.spark, file.parent, checkpoint)
-        pipeline = parse_pipeline(read_text(file), file=str(file), infer=columns)
+        columns = InferredColumns(self.spark, Path(source.file).parent, checkpoint)
+        pipeline = parse_pipeline(source.text, file=source.file, infer=columns)
         columns.keep()
         return pipeline, dict(columns.fresh)
 
     def _jobs(
-        self, pipeline: Pipeline, file: Path, root: str, options: RunOptions, statistics: Statistics | None
+        self,
+        queries: Mapping[str, Query],
+        pipeline: Pipeline,
+        *,
+        base: Path,
+        root: str,
+        options: RunOptions,
+        statistics: Statistics | None,
     ) -> Iterable[Job]:
         """A job for each query, planned but not started."""
-        queries = name_queries(pipeline, file)
-        read = partial(read_sources, self.spark, pipeline.streams, file.parent, options.limit)
+        read = partial(read_sources, self.spark, pipeline.streams, base, options.limit)
         sources = read()
         for name, query in queries.items():
-            checkpoint = Checkpoint(self.spark, f"{root}/{name}")
-            routing = options.routing or checkpoint.routing()
+            checkpoint = Checkpoint(self.spark, query_folder(root, name))
+            with naming(name, of=len(queries)):
+                routing = options.routing or checkpoint.routing()
+                plan = checkpoint.plan(self._plan(query, statistics, routing, options.limit))
+                has_ended = checkpoint.has_ended()
+                if has_ended and not options.flush:
+                    raise checkpoint.refuse_ended()
             yield Job(
                 spark=self.spark,
                 name=name,
-                plan=checkpoint.plan(self._plan(query, statistics, routing, options.limit)),
+                plan=plan,
+                has_ended=has_ended,
                 sources=sources,
                 sink=pipeline.sink(query.sink) if query.sink else None,
                 checkpoint=checkpoint,
-                base=file.parent,
+                base=base,
                 options=options,
                 read_smaller=read if options.limit is not None else None,
             )
@@ -272,7 +311,7 @@ def _new_session(master: str, settings: Mapping[str, str], log: Path | None) -> 
 
 
 def _numbered(queries: Sequence[str]) -> dict[str, str]:
-    return dict(zip(choose_names([None] * len(queries)), queries, strict=True))
+    return dict(zip(number_queries(len(queries)), queries, strict=True))
 
 
 def _event_time(name: str, columns: tuple[Column, ...], event_time: str | None) -> str | None:

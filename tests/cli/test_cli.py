@@ -100,11 +100,11 @@ def test_several_queries_are_explained_by_name(
     sink = "CREATE SINK kept WITH (format = 'parquet', path = 'out');\n"
     pipeline.write_text(f"{STREAMS}{sink}INSERT INTO kept {SELECT}{SELECT}")
     said = Said(capsys, "explain", pipeline, "--svg", tmp_path / "plan.svg")
-    assert said.out.startswith("1-kept\n\n")
-    assert "\n\n2-console\n\n" in said.out
-    assert {path.name for path in tmp_path.glob("*.svg")} == {"plan-1-kept.svg", "plan-2-console.svg"}
+    assert said.out.startswith("kept\n\n")
+    assert "\n\nconsole\n\n" in said.out
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"plan-kept.svg", "plan-console.svg"}
     documents = json.loads(Said(capsys, "explain", pipeline, "--json").out)
-    assert [document["query"] for document in documents] == ["1-kept", "2-console"]
+    assert [document["query"] for document in documents] == ["kept", "console"]
 
 
 def test_explain_of_undeclared_columns_asks_for_java(
@@ -157,7 +157,7 @@ def test_a_mistake_in_the_sql_is_shown_where_it_stands(
         ("explain pipeline.sql --svg no/where.svg", "--svg no/where.svg cannot be written"),
         ("size --rate 5 --window 1s", "say what fits in a partition: --memory 256MB"),
         ("size pipeline.sql --rate 5", "a pipeline file has its own rates and windows"),
-        ("size pipeline.sql --live nowhere", "nowhere has no progress of 1-console: No such file"),
+        ("size pipeline.sql --live nowhere", "nowhere has no progress of console: No such file"),
         ("size pipeline.sql --live x --memory 1MB", "--live computes the memory that is needed"),
         ("run pipeline.sql --state-limit much", "--state-limit: 'much' is not a size"),
         ("run pipeline.sql --shed least", "--shed least says what to shed; say from which size on"),
@@ -217,11 +217,11 @@ def test_size_shows_the_memory_by_statistics_and_by_the_progress_of_a_run(
     assert assumed["state_bytes"] == 2 * 600_000 * (100 + ENTRY_BYTES + INDEX_BYTES)
     facts = {"kept": 100, "kept_bytes": 2000, "event_rows_per_s": 10.0}
     progress = {"inputs": [{"alias": alias, **facts} for alias in "ab"], "memory_bytes": 10_000}
-    (tmp_path / "1-console").mkdir()
-    (tmp_path / "1-console" / "progress.json").write_text(json.dumps(progress))
+    (tmp_path / "console").mkdir()
+    (tmp_path / "console" / "progress.json").write_text(json.dumps(progress))
     live = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path, "--json").out)
     assert live["state_bytes"] == 2 * 6000 * 50
-    lines = ["+---+", json.dumps({"event": "progress", "query": "1-console", **progress}), '{"event": "end"}']
+    lines = ["+---+", json.dumps({"event": "progress", "query": "console", **progress}), '{"event": "end"}']
     (tmp_path / "out.jsonl").write_text("\n".join(lines))
     printed = json.loads(Said(capsys, "size", pipeline, "--live", tmp_path / "out.jsonl", "--json").out)
     assert printed["inputs"] == live["inputs"]

@@ -90,12 +90,12 @@ def test_two_queries_over_files_to_the_end_of_time(tmp_path: Path, long_mode: bo
     assert ended.returncode == 0, ended.stderr
     shown_events = events(ended.stdout)
     assert shown_events[0]["event"] == "start"
-    assert shown_events[0]["queries"] == ["1-pairs", "2-console"]
+    assert shown_events[0]["queries"] == ["pairs", "console"]
     assert shown_events[-1] == {"event": "end"}
     progress = [event for event in shown_events if event["event"] == "progress"]
     assert len(progress) == len(shown_events) - 2
     last = {event["query"]: event for event in progress}
-    assert {name: event["total_rows"] for name, event in last.items()} == {"1-pairs": 7, "2-console": 7}
+    assert {name: event["total_rows"] for name, event in last.items()} == {"pairs": 7, "console": 7}
     assert Counter(written(tmp_path / "pairs")) == Counter([(1, "a", "x"), (2, "b", "z"), (1, "c", "w")])
     # The answers of the bare SELECT are shown beside the events, not among them; Spark's chatter is not.
     shown = [line.strip("|").strip() for line in ended.stderr.splitlines() if line.startswith("|")]

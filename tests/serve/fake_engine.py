@@ -23,7 +23,6 @@ class FakeEngine:
     done: list[tuple[int, frozenset[tuple[str, int]]]] = field(default_factory=list)  # also those done again
     is_busy: bool = True  # whether a stop cuts a batch off that was under way
     failing: str = ""  # a query whose presence makes a batch fail
-    process: int | None = None
 
     def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
         assert {query.number for query in current.record.queries} == set(current.queries)

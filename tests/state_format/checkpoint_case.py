@@ -21,9 +21,9 @@ from watersmeet.sql import parse_pipeline
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 PLACEHOLDER = b"@FOLDER@"
 FIRST_HALF = 2  # of four batches
-# Not stored: checksums of files that hold paths, and RocksDB's snapshots, which hold the name of the machine.
-# Spark then reads the state from its changelogs.
-LEFT_OUT = (".crc", ".zip", ".sst")
+# Not stored: the lock, checksums of files that hold paths, and RocksDB's snapshots, which hold the name of
+# the machine. Spark then reads the state from its changelogs.
+LEFT_OUT = (".crc", ".zip", ".sst", ".lock")
 
 
 def versions() -> list[int]:

@@ -22,7 +22,7 @@ from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.job import RunOptions
 
 TO_THE_END = RunOptions(available_now=True, flush=True)
-QUERY_FOLDER = "1-out"
+QUERY_FOLDER = "out"
 
 
 def test_this_version_has_a_checkpoint_and_it_is_small() -> None:

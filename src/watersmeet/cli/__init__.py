@@ -1,7 +1,7 @@
 """The command line: arguments into calls, mistakes into one message, outcomes into an exit code.
 
-Exit codes: 0 all went well, 1 a query failed while it ran, 2 a mistake in the request (SQL, options, the
-machine), 130 stopped by Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 all went well, 1 what was run has failed, 2 a mistake in the request (SQL, options, the
+machine), 3 some queries have failed and others have not, 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 from __future__ import annotations

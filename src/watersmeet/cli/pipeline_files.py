@@ -11,17 +11,17 @@ from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.plan.statistics.file import read_statistics
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector, Query, Stream
-from watersmeet.spark.jobs.pipeline_file import name_queries, read_text, statistics_beside
+from watersmeet.spark.jobs.pipeline_file import name_queries, read_source, read_text, statistics_beside
 from watersmeet.spark.session.packages import add_packages
 from watersmeet.sql import parse_pipeline, parse_statements
 
 
 def read_declared(file: Path) -> dict[str, Query] | None:
     """The queries of a file by name, bound without Spark; None if a stream declares no columns."""
-    text = read_text(file)
-    if any(not stream.columns for stream in parse_statements(text, str(file)).streams):
+    source = read_source(file)
+    if any(not stream.columns for stream in parse_statements(source.text, source.file).streams):
         return None
-    return name_queries(parse_pipeline(text, file=str(file)), file)
+    return name_queries(parse_pipeline(source.text, file=source.file), source)
 
 
 def read_queries(file: Path, master: str) -> dict[str, Query]:
@@ -30,7 +30,7 @@ def read_queries(file: Path, master: str) -> dict[str, Query]:
         return queries
     conf = add_packages({}, sources_of(file))
     with waiting("asking Spark for columns"), spark_session(master, conf, temporary_log()) as session:
-        return name_queries(session.read(file), file)
+        return name_queries(session.read(file), read_source(file))
 
 
 def sources_of(file: Path) -> tuple[Connector, ...]:

@@ -14,16 +14,26 @@ from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile, S
 from watersmeet.cli.pipeline_files import connectors_of, read_declared, statistics_for
 from watersmeet.cli.run_request import Request
 from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
-from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
+from watersmeet.cli.terminal.messages import (
+    tell,
+    tell_error,
+    tell_event,
+    tell_failure,
+    tell_inferred,
+    waiting,
+)
 from watersmeet.cli.terminal.progress_display import count, open_display
 from watersmeet.cli.terminal.spark_log import open_log, trim_log
 from watersmeet.cli.terminal.stop_signals import StopRequest, catch_stop
+from watersmeet.errors import WatersmeetError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.session.packages import add_packages
+
+SOME_FAILED = 3  # the exit code where some queries have failed and others have not
 
 
 def run_command(
@@ -123,7 +133,7 @@ class Run:
     log: Path
 
     def follow(self) -> int:
-        """Follows until all queries have ended, one has failed or a stop is asked for; the exit code."""
+        """Follows until all queries have ended or a stop is asked for; the exit code."""
         with catch_stop() as stop:
             run = self._start()
             try:
@@ -132,8 +142,10 @@ class Run:
                     return self._report_end(run)
                 self._report_stop()
                 run.stop()
+                if run.failures:
+                    tell_error(run.failed())
             except Exception as error:
-                return tell_failure(self.request.as_json, explained(error), self.log)
+                return self._report_failure(run, explained(error))
             return stop.exit_code
 
     def _start(self) -> PipelineRun:
@@ -147,6 +159,9 @@ class Run:
         except Exception as error:
             raise explained(error) from None
         tell_inferred(self.request.as_json, run.inferred)
+        for name in run.ended:
+            self._tell_event("passed_over", query=name)
+            tell(f"{name} is passed over: an earlier --flush has ended its input, and it has all its answers")
         return run
 
     def _show(self, run: PipelineRun, stop: StopRequest) -> None:
@@ -161,10 +176,28 @@ class Run:
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 
-            run.follow(show, until=lambda: bool(stop))
+            run.follow(show, until=lambda: bool(stop), on_failure=self._report_query_failure)
+
+    def _report_query_failure(self, query: str, error: WatersmeetError, is_tried_again: bool) -> None:
+        """Says at once that a query has failed; a failure of all is reported at the end, which is now."""
+        self._tell_event("query_failed", query=query, message=str(error), again=is_tried_again)
+        what = "has failed and is tried again" if is_tried_again else "has failed"
+        tell(f"query {query} {what}: {error}")
+
+    def _report_failure(self, run: PipelineRun, error: WatersmeetError) -> int:
+        """Reports what has failed; another exit code where some queries have not."""
+        self._report_totals(run)
+        code = tell_failure(self.request.as_json, error, self.log)
+        return SOME_FAILED if 0 < len(run.failures) < len(run.names) else code
 
     def _report_end(self, run: PipelineRun) -> int:
         self._tell_event("end")
+        self._report_totals(run)
+        if not run.progress:
+            tell("there was nothing new to take")
+        return 0
+
+    def _report_totals(self, run: PipelineRun) -> None:
         for name, progress in sorted(run.progress.items()):
             bad = progress.totals.malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
@@ -176,9 +209,6 @@ class Run:
                 f"{count(progress.totals.late)} late, {count(progress.totals.answers)} answers{malformed}"
                 f"{limited if progress.state_limit else ''}"
             )
-        if not run.progress:
-            tell("there was nothing new to take")
-        return 0
 
     def _report_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())

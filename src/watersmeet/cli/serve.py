@@ -27,7 +27,6 @@ from watersmeet.serve.create_dataflow import CreationOptions, create_dataflow, f
 from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RegistryRecord
-from watersmeet.serve.registry.status import await_end_of_last
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
 from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
@@ -35,6 +34,7 @@ from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import newest_batch
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_file import statistics_beside
+from watersmeet.spark.jobs.run_lock import held_checkpoint
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.session.environment import PARTITIONS
@@ -125,7 +125,6 @@ def serve_dataflow(request: ServeRequest) -> int:
         record = find_dataflow(request.folder, request.creation)  # another server may just have created it
         settings = add_packages(settings, _connectors(record, request.creation))
         log = open_log(request.as_run)
-        await_end_of_last(request.folder)
         try:
             with ExitStack() as stack:
                 with tables_aside(request.as_json), waiting("starting Spark"):
@@ -160,10 +159,12 @@ class ServeRun:
             try:
                 check = AnswerCheck(SparkCheck(self.session.spark))
                 found = record or self._create(check)
-                engine = SparkEngine(self.session, found, TailWriter(self.request.folder), self.options)
                 planner = ChangePlanner(check, self._statistics(Path(found.file)))
-                with self._display() as display, engine.dead_letters():
-                    self._server(found, engine, planner, display).serve(until=lambda: bool(stop))
+                tails = TailWriter(self.request.folder)
+                with held_checkpoint(self.session.spark, found.checkpoint) as lock:
+                    engine = SparkEngine(self.session, found, tails, self.options, lock)
+                    with self._display() as display, engine.dead_letters():
+                        self._server(found, engine, planner, display).serve(until=lambda: bool(stop))
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
             if not stop and self.options.available_now:

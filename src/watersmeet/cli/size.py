@@ -19,6 +19,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import parse_duration
 from watersmeet.query.byte_size import parse_bytes
 from watersmeet.spark.jobs.checkpoint import PROGRESS
+from watersmeet.spark.jobs.pipeline_file import query_folder
 from watersmeet.spark.session.environment import default_partitions
 
 _OWN_RATES = "a pipeline file has its own rates and windows: leave out --rate and such"
@@ -122,7 +123,8 @@ def _state_reports(
 
 def read_progress(path: Path, query: str) -> dict[str, Any]:
     """The last progress of a query: in a checkpoint's folder, or in the output of `run --json`."""
-    kept = next((p for p in (path / query / PROGRESS, path / PROGRESS) if p.exists()), None)
+    folders = (Path(query_folder(str(path), query)), path)
+    kept = next((folder / PROGRESS for folder in folders if (folder / PROGRESS).exists()), None)
     try:
         lines = (kept or path).read_text().splitlines()
     except OSError as error:

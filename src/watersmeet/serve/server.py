@@ -49,10 +49,6 @@ class RunningJob(Protocol):
 class Engine(Protocol):
     """What runs a shared dataflow."""
 
-    @property
-    def process(self) -> int | None:
-        """Spark's process, if it has one of its own."""
-
     def job(self, current: BoundDataflow, before: Progress | None) -> RunningJob:
         """The job that runs a dataflow with its present queries; totals continue from `before`."""
 
@@ -108,7 +104,7 @@ class Server:
         finally:
             if self._job is not None:
                 self._job.stop()
-        self._report(ended=True)
+        self._report()
 
     def _start(self) -> None:
         self._job = self.engine.job(self._current, self._progress)
@@ -214,8 +210,7 @@ class Server:
                 return
             time.sleep(0.05)
 
-    def _report(self, *, failure: str | None = None, ended: bool = False) -> None:
+    def _report(self, *, failure: str | None = None) -> None:
         self._reported_at = time.monotonic()
         progress = None if self._progress is None else self._progress.as_json()
-        jvm = None if ended else self.engine.process
-        Status(jvm=jvm, progress=progress, failure=failure).write(self.folder)
+        Status(progress=progress, failure=failure).write(self.folder)

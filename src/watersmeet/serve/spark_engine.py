@@ -18,10 +18,11 @@ from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
 from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.run_lock import RunLock
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
-from watersmeet.spark.session.environment import PARTITIONS, spark_process
+from watersmeet.spark.session.environment import PARTITIONS
 from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.spark.storage.folder import Folder
 
@@ -34,11 +35,8 @@ class SparkEngine:
     record: RegistryRecord
     tails: TailWriter
     options: RunOptions
+    lock: RunLock
     letters: list[DeadLetters] = field(default_factory=list)
-
-    @property
-    def process(self) -> int | None:
-        return spark_process(self.session.spark)
 
     def job(self, current: BoundDataflow, before: Progress | None) -> SharedJob:
         """The streaming query of a dataflow with its present queries."""
@@ -78,6 +76,7 @@ class SparkEngine:
                 letters.stop()
 
     def check_side_queries(self) -> None:
+        self.lock.check()
         for letters in self.letters:
             letters.poll()
 

@@ -1,7 +1,8 @@
-"""What queries are called: the name that was written for them, or one made from their number.
+"""What queries are called: the name that was written for them, or one made for them.
 
 Every name comes from here: those of a pipeline file that is run or served, of queries that are submitted to a
-server, and of those that a session is given as a list.
+server, and of those that a session is given as a list. A query that is run keeps its state under its name, so
+there the name never depends on the other queries of the file: it is the written one, else that of the sink.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.sql.syntax.refuse import Source
-from watersmeet.sql.syntax.split import Written
+from watersmeet.sql.syntax.split import Written, split_statements
 
 MAX_LENGTH = 64
+CONSOLE = "console"
+NAME_IT = "Name it by a line before it: -- name: some-name"
+RESERVED = "dead-letters-"  # what else lies beside the parts of queries in a checkpoint
+RESERVED_END = (".json", ".lock")
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{MAX_LENGTH - 1}}}")
 
 Refuse = Callable[[int, str], WatersmeetError]  # from a query's index and what is wrong with its name
@@ -29,16 +34,15 @@ def check_name(name: str) -> str:
     return name
 
 
-def choose_names(
-    written: Sequence[str | None],
-    prefix: str = "q",
-    refuse: Refuse = lambda index, problem: ConfigurationError(problem),
-) -> tuple[str, ...]:
-    """The written names; a query without one gets the prefix and its number. Equal names are refused."""
-    names: list[str] = []
+def number_queries(count: int, prefix: str = "q") -> tuple[str, ...]:
+    """Names for so many queries, made from their numbers: q1, q2 and so on."""
+    return tuple(f"{prefix}{number}" for number in range(1, count + 1))
+
+
+def _check_names(names: Iterable[str], refuse: Refuse) -> None:
+    """Refuses what cannot be a name, and equal names."""
     taken: set[str] = set()
-    for index, given in enumerate(written):
-        name = f"{prefix}{index + 1}" if given is None else given
+    for index, name in enumerate(names):
         try:
             check_name(name)
         except ConfigurationError as error:
@@ -46,22 +50,31 @@ def choose_names(
         if name.lower() in taken:
             raise refuse(index, f"two queries are called {name}")
         taken.add(name.lower())
-        names.append(name)
-    return tuple(names)
 
 
 def name_statements(source: Source, statements: Iterable[Written], prefix: str = "q") -> dict[str, Written]:
     """Statements of a file by name: that of the comment before each, else the prefix and its number."""
     found = tuple(statements)
-
-    def refuse(index: int, problem: str) -> WatersmeetError:
-        fix = "Name it by a line before it: -- name: some-name"
-        return source.refuse(problem, found[index].span, fix)
-
-    names = choose_names([each.name for each in found], prefix, refuse)
+    numbered = number_queries(len(found), prefix)
+    names = [n if each.name is None else each.name for n, each in zip(numbered, found, strict=True)]
+    _check_names(names, _refuse_in(source, found, NAME_IT))
     return dict(zip(names, found, strict=True))
 
 
-def name_run_query(number: int, sink: str | None) -> str:
-    """What a query of a pipeline file is called where each runs by itself, and its part of the checkpoint."""
-    return f"{number}-{sink or 'console'}"
+def name_run_queries(source: Source, sinks: Sequence[str | None]) -> tuple[str, ...]:
+    """The names of a pipeline file's queries where each runs by itself; `sinks` are those they write into.
+
+    A query is called what the comment before it says, else as its sink, else console.
+    """
+    found = tuple(each for each in split_statements(source) if not each.declares)
+    names = [each.name or sink or CONSOLE for each, sink in zip(found, sinks, strict=True)]
+    refuse = _refuse_in(source, found, f"Each keeps its state under its name. {NAME_IT}")
+    _check_names(names, refuse)
+    for index, name in enumerate(names):
+        if name.lower().startswith(RESERVED) or name.lower().endswith(RESERVED_END):
+            raise refuse(index, f"{name} cannot name a query: the checkpoint has files of its own called so")
+    return tuple(names)
+
+
+def _refuse_in(source: Source, statements: Sequence[Written], advice: str) -> Refuse:
+    return lambda index, problem: source.refuse(problem, statements[index].span, advice)

@@ -51,7 +51,7 @@ def query_dataflow(plan: PhysicalPlan, setup: Setup, routing: Path) -> QueryData
     hot = HotKeySettings(str(routing), setup.may_heat, setup.hot_min_rows)
     options = TaskOptions(
         types=_types(streams),
-        direct=direct_streams(streams) if setup.direct_files else frozenset(),
+        direct=direct_streams(streams) if setup.direct_files else {},
         limit=setup.state_limit,
         hot=hot if setup.hot_values else None,
         parallelism=setup.workers,
@@ -71,15 +71,15 @@ def queries_dataflow(
         dataflow_inputs(dataflow, streams),
         partitions=setup.partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, setup.partitions),
-        direct=direct_streams(streams) if setup.direct_files else (),
+        direct=direct_streams(streams) if setup.direct_files else {},
         tuning=setup.tuning,
     )
     return QueriesDataflow(tasks, AnswerDecoder(ship, queries, _types(streams)))
 
 
-def direct_streams(streams: Sequence[Stream]) -> frozenset[str]:
-    """The streams whose Parquet files the engine would read itself."""
-    return frozenset(stream.name for stream in streams if may_be_files(stream))
+def direct_streams(streams: Sequence[Stream]) -> dict[str, str | None]:
+    """The streams whose Parquet files the engine would read itself; none of them is in named folders."""
+    return {stream.name: None for stream in streams if may_be_files(stream)}
 
 
 def _types(streams: Sequence[Stream]) -> dict[str, dict[str, DataType]]:

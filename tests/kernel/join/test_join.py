@@ -87,7 +87,7 @@ def test_colliding_hashes_never_make_an_answer(examples: Examples, monkeypatch: 
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), min_inputs=2, max_inputs=4))
-        @examples(30)
+        @examples(60)
         def holds(case: Case) -> None:
             answered.count(check(*case))
 
@@ -121,7 +121,7 @@ def test_workers_that_take_turns_catch_up_with_each_other(examples: Examples) ->
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("plain",), windows=TIME_WINDOWS), TURNS)
-        @examples(50)
+        @examples(100)
         def holds(case: Case, turns: list[int]) -> None:
             query, batches = case
             plan, bucket, answers, log = (

@@ -79,7 +79,7 @@ def test_distinct_values_appear_as_the_oracle_says(
     with answers_in(0.5) as answered:
 
         @given(cases(kinds=("distinct",), windows=TIME_WINDOWS, payloads=("note", "ratio"), max_inputs=3))
-        @examples(15)
+        @examples(30)
         def holds(case: Case) -> None:
             query, batches = case
             names = tuple(output.name for output in query.select)

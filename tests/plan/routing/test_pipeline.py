@@ -45,7 +45,7 @@ def test_random_pipelines_answer_as_the_oracle_does(examples: Callable[[int], se
     """Filters are applied where a pipeline's feeds are read, so the queries here have none."""
     seen: list[tuple[int, bool]] = []  # levels, and whether there were answers
 
-    @examples(15)
+    @examples(30)
     @given(
         cases(min_inputs=2, kinds=("plain",), windows=TIME_WINDOWS, key_expressions=True), st.integers(1, 3)
     )

@@ -1,47 +1,14 @@
-"""A run owns what one start has started: two runs of a session are followed and stopped apart."""
+"""A run owns what one start has started: followed and stopped apart from others, each query failing alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from watersmeet.errors import WatersmeetError
-from watersmeet.spark.jobs.pipeline_run import PipelineRun
-from watersmeet.spark.metrics.progress import Progress
-
-
-@dataclass
-class FakeQuery:
-    """A job, or the query of dead letters: runs until it has been polled so often."""
-
-    name: str
-    log: list[str] = field(default_factory=list)
-    batches: int = 2
-    progress: Progress | None = None
-    fails: bool = False
-
-    def start(self) -> None:
-        if self.fails:
-            raise WatersmeetError(f"{self.name} cannot start")
-        self.log.append(f"start {self.name}")
-
-    def is_running(self) -> bool:
-        self.batches -= 1
-        return self.batches >= 0
-
-    def poll(self) -> list[Progress]:
-        self.progress = Progress(batch_id=0, timestamp="2025-01-01T00:00:00Z", batch_ms=1)
-        return [self.progress]
-
-    def stop(self) -> None:
-        self.log.append(f"stop {self.name}")
-
-
-def new_run(jobs: list[FakeQuery], letters: list[FakeQuery]) -> PipelineRun:
-    fakes: Any = (tuple(jobs), tuple(letters))
-    return PipelineRun(*fakes, poll_s=0)
+from tests.spark.jobs.fake_queries import FakeLock, FakeQuery, new_run
+from watersmeet.errors import ConfigurationError, DataError, TransientError, WatersmeetError
+from watersmeet.spark.jobs.pipeline_run import STARTING_AT_ONCE, plan_run
 
 
 def test_stopping_a_run_stops_its_dead_letters_and_nobody_elses() -> None:
@@ -57,12 +24,13 @@ def test_stopping_a_run_stops_its_dead_letters_and_nobody_elses() -> None:
     assert log == ["stop job 1", "stop letters 1"]
 
 
-def test_a_run_that_cannot_start_leaves_nothing_running() -> None:
+def test_a_run_that_is_refused_leaves_nothing_running_and_names_the_query() -> None:
     log: list[str] = []
-    run = new_run([FakeQuery("job", log), FakeQuery("bad", log, fails=True)], [FakeQuery("letters", log)])
-    with pytest.raises(WatersmeetError, match="bad cannot start"):
+    bad = FakeQuery("bad", log, refusal=ConfigurationError("no such sink"))
+    run = new_run([FakeQuery("job", log), bad], [FakeQuery("letters", log)], FakeLock(log))
+    with pytest.raises(ConfigurationError, match=r"^query bad: no such sink$"):
         run.start()
-    assert log == ["start letters", "start job", "stop job", "stop bad", "stop letters"]
+    assert log == ["start letters", "start job", "stop job", "stop bad", "stop letters", "unlock"]
 
 
 def test_a_run_is_followed_until_the_last_of_its_queries_ends() -> None:
@@ -78,3 +46,104 @@ def test_a_run_is_followed_no_longer_than_the_caller_wants() -> None:
     run = new_run([FakeQuery("job", batches=1000)], [])
     run.follow(until=lambda: bool(run.progress))
     assert set(run.progress) == {"job"}
+
+
+@pytest.mark.parametrize("failing", ["job", "letters"])
+def test_where_one_query_fails_the_others_go_on_and_its_failure_is_told_at_once_and_raised_at_the_end(
+    failing: str,
+) -> None:
+    bad = FakeQuery("bad", batches=1, failure=DataError("the disk is full"))
+    good = FakeQuery("good", batches=6)
+    run = new_run([bad, good] if failing == "job" else [good], [] if failing == "job" else [bad])
+    told: list[tuple[str, str, bool]] = []
+    left: list[int] = []
+
+    def tell(name: str, error: WatersmeetError, is_tried_again: bool) -> None:
+        told.append((name, str(error), is_tried_again))
+        left.append(good.batches)
+
+    run.start()
+    with pytest.raises(DataError, match=r"^query bad: the disk is full$"):
+        run.follow(on_failure=tell)
+    assert told == [("bad", "the disk is full", False)]
+    assert left[0] > 0, "it was told while the other went on"
+    assert good.batches < 0, "the other came to its end"
+    assert list(run.failures) == ["bad"]
+
+
+def test_a_query_that_fails_at_its_start_by_its_data_does_not_keep_the_others_from_running() -> None:
+    bad = FakeQuery("bad", refusal=DataError("a file is damaged"))
+    run = new_run([bad, FakeQuery("good")], [])
+    run.start()
+    with pytest.raises(DataError, match=r"^query bad: a file is damaged$"):
+        run.follow()
+    assert list(run.progress) == ["good"]
+    alone = new_run([bad], [])
+    with pytest.raises(DataError, match=r"^a file is damaged$"):
+        alone.start()
+
+
+def test_all_that_failed_is_named() -> None:
+    queries = [FakeQuery(name, failure=DataError(f"{name} is bad")) for name in "ab"]
+    run = new_run([*queries, FakeQuery("c")], [])
+    with pytest.raises(
+        WatersmeetError, match=r"^2 of 3 queries have failed:\n  query a: a is bad\n  query b"
+    ):
+        run.follow()
+
+
+def test_a_setback_is_told_once_as_one_that_is_tried_again() -> None:
+    job = FakeQuery("job", setbacks=[TransientError("busy")])
+    told: list[tuple[str, str, bool]] = []
+    run = new_run([job], [])
+    run.follow(on_failure=lambda name, error, again: told.append((name, str(error), again)))
+    assert told == [("job", "busy", True)]
+
+
+def test_only_a_few_queries_start_at_once_and_a_slow_one_holds_up_nobody_for_ever() -> None:
+    log: list[str] = []
+    queries = [FakeQuery(f"{n}", log, settled=False) for n in range(STARTING_AT_ONCE + 2)]
+    run = new_run(queries, [])
+    asked: list[int] = []
+    # The first settles when it is asked for the third time; before that no further query has started.
+    queries[0].is_settled = lambda: asked.append(len(log)) or len(asked) > 2  # type: ignore[method-assign,func-returns-value]
+    run.start()
+    assert asked[:3] == [STARTING_AT_ONCE] * 3
+    assert log == [f"start {n}" for n in range(STARTING_AT_ONCE + 2)]  # the last one waited its time
+
+
+def test_queries_whose_input_has_ended_are_passed_over() -> None:
+    jobs: Any = [FakeQuery("a", has_ended=True), FakeQuery("b")]
+    run = plan_run(jobs, [], {}, None)
+    assert (run.ended, run.names) == (("a",), ("b",))
+
+
+def test_the_lock_is_released_when_all_has_ended_or_is_stopped_even_if_one_cannot_be() -> None:
+    log: list[str] = []
+    run = new_run([FakeQuery("a", batches=1)], [], FakeLock(log))
+    run.follow()
+    assert log == ["unlock"]
+    log.clear()
+    stuck = FakeQuery("stuck")
+
+    def fail() -> None:
+        raise WatersmeetError("it does not stop")
+
+    stuck.stop = fail  # type: ignore[method-assign]
+    run = new_run([stuck, FakeQuery("b", log)], [], FakeLock(log))
+    with pytest.raises(WatersmeetError, match="it does not stop"):
+        run.stop()
+    assert log == ["stop b"], "the checkpoint is still in use"
+
+
+def test_a_run_that_loses_its_lock_stops_its_queries() -> None:
+    log: list[str] = []
+    lock = FakeLock(log)
+    run = new_run([FakeQuery("a", log, batches=1000)], [], lock)
+    run.start()
+    lock.lost = "another has it"
+    for act in lock.acts:  # as the thread that renews a lease does
+        act()
+    assert log == ["start a", "stop a"]
+    with pytest.raises(ConfigurationError, match="another has it"):
+        run.follow()

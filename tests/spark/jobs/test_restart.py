@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.spark.mounts import mount
 from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_batches, write_case
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
@@ -65,7 +65,7 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
     """As if killed after the last batch of samples, before the batch in which Spark lets out their groups."""
     case = write_case(tmp_path, QUERIES["aggregate"], random_batches(seed=4, count=2))
     _run(spark, case)
-    Checkpoint(spark, str(case.checkpoint / "1-out")).end_input()
+    Checkpoint(spark, str(case.checkpoint / "out")).end_input()
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
     spark.conf.set(follow_up, "false")
     try:
@@ -167,14 +167,7 @@ def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitio
 
 @pytest.fixture
 def remote(spark: SparkSession, tmp_path: Path) -> str:
-    """A file system that is not `file:`, as a cluster's is: Hadoop's table of mounts over a local folder."""
-    (tmp_path / "mounted").mkdir()
-    settings: Any = spark.sparkContext._jsc
-    settings.hadoopConfiguration().set(
-        f"fs.viewfs.mounttable.{tmp_path.name.replace('_', '-')}.link./data",
-        (tmp_path / "mounted").as_uri(),
-    )
-    return f"viewfs://{tmp_path.name.replace('_', '-')}/data"
+    return mount(spark, tmp_path)
 
 
 def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_flush(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.multiquery.test_shared_dataflow import QUERIES, dataflow_job, expected, midway, run_to_end
 from tests.spark.pipelines import arrive, random_batches, write_case
 from watersmeet import oracle
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import DataError
 from watersmeet.query import NEVER
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID, with_answer_ids
@@ -60,7 +60,7 @@ def test_a_batch_done_again_for_one_sink_and_with_more_queries_adds_what_is_miss
     job = dataflow_job(spark, case, first, sinks=SINKS, into=INTO)
     with monkeypatch.context() as patch:
         patch.setattr(FileSink, "write", _fails_once_in_batch_1)
-        with pytest.raises(WatersmeetError, match="the disk of d_last is gone"):
+        with pytest.raises(DataError, match="the disk of d_last is gone"):
             run_to_end(job)
     arrive(case, [2])
     second = first | {name: (QUERIES[name], 1, NEVER) for name in ("range", "alone")}
@@ -86,7 +86,7 @@ def test_a_batch_done_again_for_one_sink_and_with_more_queries_adds_what_is_miss
 
 def _fails_once_in_batch_1(self: FileSink, batch: Batch, write: Any = FileSink.write) -> None:
     if self.name == "d_last" and batch.number == 1:
-        raise OSError("the disk of d_last is gone")
+        raise DataError("the disk of d_last is gone")
     write(self, batch)
 
 

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.paths import ROOT
+from tests.spark.class_archive import jvm_options
 from tests.spark.pipelines import QUERIES, random_batches, write_case
 from tests.spark.run_pipeline import Request
 from watersmeet.spark.session.ship import zip_package
@@ -46,6 +47,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         **_without_our_path(),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path),
         "SPARK_LOCAL_DIRS": str(tmp_path / "scratch"),
@@ -111,6 +113,7 @@ def test_a_cluster_without_the_package_gives_the_same_answers(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": jvm_options(),
         "spark.executor.cores": "2",
         "spark.cores.max": "2",
         "spark.executorEnv.HOME": "/proc/nowhere",  # as in a container: nothing can be kept there

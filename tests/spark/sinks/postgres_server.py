@@ -45,6 +45,9 @@ class Server:
         first = int((self._data / "postmaster.pid").read_text().split()[0])
         for process in [first, *(each.pid for each in descendants(first))]:
             kill(process)
+        # Where nobody reaps the dead, the next server would take this one for alive by its lock files.
+        for file in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")):
+            file.unlink()
 
     def start(self) -> None:
         """Starts the server, which recovers what it had committed before it was killed."""

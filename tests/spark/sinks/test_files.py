@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,9 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.pipelines import QUERIES, random_batches, write_case
+from tests.spark.run_pipeline import Request
 from tests.spark.sinks.test_sinks import Source, sink
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Sink
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.storage.tree import LocalTree
 
@@ -29,7 +37,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Source:
     return made
 
 
-def run(source: Source, folder: Path, checkpoint: str, target: Sink = TARGET, name: str = "1-out") -> None:
+def run(source: Source, folder: Path, checkpoint: str, target: Sink = TARGET, name: str = "paid") -> None:
     query = write_stream(
         source.frame(), target, name=name, checkpoint=folder / checkpoint, available_now=True, base=folder
     )
@@ -79,8 +87,12 @@ def test_a_batch_whose_publication_fails_is_completed_on_resume(
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalTree, step, fail)
-        with pytest.raises(Exception, match="Input/output error"):
+        with pytest.raises(Exception, match="Input/output error") as failure:
             run(source, tmp_path, "checkpoint")
+    assert str(explain_failure(failure.value)) == (
+        f"sink out: Input/output error. Look at {tmp_path}/out, then start again with the same checkpoint: "
+        "nothing is lost"
+    )
     assert sizes(tmp_path / "out") == before
     run(source, tmp_path, "checkpoint")
     assert sizes(tmp_path / "out") == Counter(dict.fromkeys(range(100), 3))
@@ -95,7 +107,7 @@ def test_a_batch_without_answers_leaves_no_file_and_other_formats_keep_their_opt
     ).awaitTermination()
     assert list(LocalTree(tmp_path).files("out")) == []
     run(source, tmp_path, "json", sink("json", path="json", compression="gzip"))
-    assert len(list((tmp_path / "json").glob("1-out-*.json.gz"))) == 2
+    assert len(list((tmp_path / "json").glob("paid-*.json.gz"))) == 2
     run(source, tmp_path, "csv", sink("CSV", path="csv", header="true"))
     rows = [path.read_text().splitlines() for path in (tmp_path / "csv").glob("*.csv")]
     assert [lines[0] for lines in rows] == ["dest,size"] * 2
@@ -120,5 +132,20 @@ def test_the_record_of_a_batch_says_what_was_published(tmp_path: Path, source: S
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"][:8]
     record = json.loads((tmp_path / "out" / "_watersmeet" / query / "batch-1-0").read_text())
     [(_, published)] = record["files"]
-    assert published == f"1-out-{query}-1-0.snappy.parquet"
+    assert published == f"paid-{query}-1-0.snappy.parquet"
     assert pq.read_table(tmp_path / "out" / published).num_rows == 100
+
+
+# Of a batch with two files: the record, a file, another one, the staging folder.
+@pytest.mark.parametrize("step", [pytest.param(0, marks=pytest.mark.variant), 2])
+def test_a_driver_killed_at_a_step_of_its_sink_loses_and_repeats_nothing(
+    spark: SparkSession, tmp_path: Path, step: int
+) -> None:
+    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=2))
+    request = Request(str(case.file), str(case.checkpoint), str(tmp_path / "log"), flush=False)
+    command = [sys.executable, "-m", "tests.spark.sinks.run_and_die", str(step), request.command[-1]]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == max(step - 1, 0)
+    Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+    case.check(spark, flush=False)

@@ -110,7 +110,7 @@ def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
     text = case.file.read_text()
     own = f"(format = 'postgres', url = '{server.url}', table = 'joined', user = 'watersmeet')"
     case.file.write_text(text.replace("(format = 'parquet', path = 'out')", own))
-    commits = case.checkpoint / "1-out" / "spark" / "commits"
+    commits = case.checkpoint / "out" / "spark" / "commits"
     for _ in range(2):
         Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
         rows = server.ask("SELECT answer_id, k, va, vb, vc FROM joined ORDER BY 1")

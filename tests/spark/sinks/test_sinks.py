@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.errors import ConfigurationError
-from watersmeet.query import Connector, Sink
+from watersmeet.errors import ConfigurationError, QueryError
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.query import NEVER, Connector, Sink
+from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.sinks.memory import open_memory
 from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import spark_interval, write_stream
+from watersmeet.sql import bind_query, parse_pipeline
 
 
 class Source:
@@ -78,7 +83,7 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
     ticking = write_stream(
         source.frame(),
         target,
-        name="1-remembered",
+        name="remembered",
         checkpoint=tmp_path / "checkpoint",
         trigger_us=100_000,
         base=tmp_path,
@@ -93,14 +98,14 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
     write_stream(
         source.frame(),
         target,
-        name="1-remembered",
+        name="remembered",
         checkpoint=tmp_path / "checkpoint",
         available_now=True,
         base=tmp_path,
     ).awaitTermination()
     assert spark.table("remembered").count() == 200
     place = Target(
-        spark=spark, sink=target, base=tmp_path, checkpoint=str(tmp_path / "checkpoint"), name="1-remembered"
+        spark=spark, sink=target, base=tmp_path, checkpoint=str(tmp_path / "checkpoint"), name="remembered"
     )
     # A batch that is done again replaces itself.
     open_memory(place).table.put(spark.table("remembered").limit(100), 0)
@@ -144,6 +149,27 @@ def test_a_sink_that_cannot_be_written_is_refused_by_name(
     with pytest.raises(ConfigurationError) as refusal:
         write_stream(source.frame(), target, name="refused", checkpoint=tmp_path / "c", base=tmp_path)
     assert str(refusal.value) == message
+
+
+def test_a_function_that_is_not_deterministic_is_refused_where_answers_are_kept(
+    spark: SparkSession, tmp_path: Path, source: Source
+) -> None:
+    spark.udf.register("whim", F.udf(lambda size: size, "bigint").asNondeterministic())
+    answers = source.frame().selectExpr("whim(size) AS size")
+    with pytest.raises(
+        ConfigurationError, match="query q into sink out: it calls a function that is not det"
+    ):
+        write_stream(answers, sink("parquet", path="o"), name="q", checkpoint=tmp_path / "c", base=tmp_path)
+    assert not (tmp_path / "c").exists()
+    check = SparkCheck(spark)
+    streams = parse_pipeline("CREATE STREAM s (size BIGINT) WITH (format = 'json', path = 's');").streams
+    shown = bind_query("SELECT whim(a.size) AS size FROM s AS a", streams)
+    tail = plan_dataflow([Registered("q", 1, shown, 0, NEVER)], streams, 1).tails[0]
+    assert [column.name for column in check.answer_columns(shown, tail)] == ["size"]
+    with pytest.raises(
+        QueryError, match="query q into sink out: it calls a function that is not deterministic"
+    ):
+        check.answer_columns(replace(shown, sink="out"), tail)
 
 
 def test_an_interval_is_whole_milliseconds() -> None:

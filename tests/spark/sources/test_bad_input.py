@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_read_is_not_written_over(
     spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=42, count=1))
-    folder = case.checkpoint / "1-out"
+    folder = case.checkpoint / "out"
     (folder / "spark" / "offsets").mkdir(parents=True)
     (folder / "spark" / "offsets" / "0").write_text("v1\n")
     damage(folder)
@@ -113,7 +113,7 @@ def test_a_checkpoint_that_cannot_be_made_is_refused(spark: SparkSession, tmp_pa
 def test_sparks_part_of_a_damaged_checkpoint_is_named_too(spark: SparkSession, tmp_path: Path) -> None:
     case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=43, count=1))
     _run(spark, case)
-    log = case.checkpoint / "1-out" / "spark" / "offsets" / "0"
+    log = case.checkpoint / "out" / "spark" / "offsets" / "0"
     log.write_text("garbage")
     log.with_name(".0.crc").unlink(missing_ok=True)
     with pytest.raises(WatersmeetError, match=r"the checkpoint is damaged: \S+/offsets/0 cannot be read"):

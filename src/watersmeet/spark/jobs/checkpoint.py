@@ -74,12 +74,7 @@ class Checkpoint:
     def plan(self, fresh: PhysicalPlan) -> PhysicalPlan:
         """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query."""
         record = self._read()
-        if record is not None and record.ended:
-            raise ConfigurationError(
-                f"the input of {self.folder} was ended by --flush: what comes now would be after the end of "
-                "time. Start anew with another checkpoint"
-            )
-        if record is None or not self._holds(BATCHES):
+        if record is None or not (record.ended or self._holds(BATCHES)):
             self._write(_record(fresh))
             return fresh
         written = record.identity
@@ -87,6 +82,19 @@ class Checkpoint:
         if resumed.fingerprint != written.fingerprint:
             raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
         return resumed
+
+    def has_ended(self) -> bool:
+        """Whether an earlier run has ended the input for good."""
+        record = self._read()
+        return record is not None and record.ended
+
+    def refuse_ended(self) -> ConfigurationError:
+        """The refusal of more input than there can be."""
+        return ConfigurationError(
+            f"the input of {self.folder} was ended by --flush: what comes now would be after the end of "
+            "time. Start anew with another checkpoint; or, to end other queries of the file as well, say "
+            "--flush again"
+        )
 
     def routing(self) -> str | None:
         """How the query that was started here is routed; None on a new folder."""

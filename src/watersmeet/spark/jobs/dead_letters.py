@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Pipeline, Sink, Stream
 from watersmeet.spark.jobs.job import RunOptions
-from watersmeet.spark.jobs.poll import raise_failure, stop_query
+from watersmeet.spark.jobs.running_query import RunningQuery
 from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID
@@ -37,7 +37,7 @@ _TEXT_FORMATS = ("json", "csv", "console", "text", "xml")
 
 
 @dataclass(kw_only=True)
-class DeadLetters:
+class DeadLetters(RunningQuery):
     """The running query that fills one sink with dead letters."""
 
     spark: SparkSession
@@ -46,16 +46,15 @@ class DeadLetters:
     checkpoint: str
     base: Path
     options: RunOptions
-    _query: StreamingQuery | None = None
 
     @property
     def name(self) -> str:
         return f"dead-letters-{self.sink.name}"
 
-    def start(self) -> None:
+    def launch(self) -> StreamingQuery:
         """Starts or resumes, and returns once the query has its offsets in all topics."""
         letters = [self._letters(stream) for stream in self.streams]
-        self._query = write_stream(
+        query = write_stream(
             reduce(DataFrame.unionByName, letters),
             self.sink,
             name=self.name,
@@ -66,21 +65,19 @@ class DeadLetters:
             ready=True,
         )
         files = Folder(self.spark, f"{self.checkpoint}/spark")
-        while self._query.isActive and not all(
+        while query.isActive and not all(
             files.holds(f"sources/{number}/0") for number in range(len(self.streams))
         ):
             time.sleep(_POLL_S)
-        self.poll()
+        if (failure := query.exception()) is not None:
+            raise failure
+        return query
 
     def poll(self) -> None:
-        """Raises the failure of the query, if it has failed, in plain words."""
-        raise_failure(self._query)
-
-    def is_running(self) -> bool:
-        return self._query is not None and self._query.isActive
-
-    def stop(self) -> None:
-        stop_query(self._query)
+        """Raises the failure of the query, if it has failed for good, in plain words."""
+        if self._query is not None and self._query.lastProgress is not None:
+            self._retries.reset()
+        self.check()
 
     def _letters(self, stream: Stream) -> DataFrame:
         assert stream.source is not None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import Shed, StateLimit
@@ -18,7 +19,8 @@ from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.jobs.poll import PolledQuery, stop_query
+from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sinks.write_stream import write_stream
@@ -58,13 +60,14 @@ class Job(PolledQuery):
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
+    has_ended: bool = False  # by an earlier run, which has ended its input
     read_smaller: ReadSmaller | None = None
     _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
 
-    def start(self) -> None:
+    def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
@@ -77,7 +80,7 @@ class Job(PolledQuery):
             limit=self.options.limit,
             checkpoint=self.checkpoint.folder,
         ).answers()
-        self._query = write_stream(
+        return write_stream(
             answers,
             self.sink,
             name=self.name,
@@ -141,24 +144,21 @@ class Job(PolledQuery):
             return False
         self._smaller *= 2
         stop_query(self._query)
-        self._read_reports()
         self.sources = self.read_smaller(self._smaller)
         self.start()
         return True
 
     def is_running(self) -> bool:
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
-        assert self._query is not None
         if super().is_running():
             return True
-        if self._query.exception() is not None:
+        if self.failure is not None:
             return False
         if self._ending:
             self.checkpoint.mark_ended()
             return False
         if not self.options.flush:
             return False
-        self._read_reports()
         self._end_input()
         self.start()
         return True

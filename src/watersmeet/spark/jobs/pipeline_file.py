@@ -9,7 +9,8 @@ from watersmeet.plan.statistics.file import read_statistics
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Pipeline, Query
 from watersmeet.spark.storage.paths import has_scheme
-from watersmeet.sql.query_names import name_run_query
+from watersmeet.sql import Source
+from watersmeet.sql.query_names import name_run_queries
 
 
 def read_text(path: Path) -> str:
@@ -22,14 +23,24 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} is not a text file in UTF-8") from None
 
 
-def name_queries(pipeline: Pipeline, file: Path | str) -> dict[str, Query]:
-    """The queries of a file by the names they are shown and checkpointed under; refuses a file without any.
+def read_source(path: Path) -> Source:
+    """A pipeline file as a source of statements, which refusals point into."""
+    return Source(read_text(path), str(path))
 
-    The first query of a file that writes into `common` is `1-common`; one without a sink is `1-console`.
-    """
+
+def name_queries(pipeline: Pipeline, source: Source) -> dict[str, Query]:
+    """The queries of a file by the names they are shown and kept under; refuses a file without any."""
     if not pipeline.queries:
-        raise ConfigurationError(f"{file} declares streams but has no query: add a SELECT or INSERT INTO")
-    return {name_run_query(n, query.sink): query for n, query in enumerate(pipeline.queries, start=1)}
+        raise ConfigurationError(
+            f"{source.file} declares streams but has no query: add a SELECT or INSERT INTO"
+        )
+    names = name_run_queries(source, [query.sink for query in pipeline.queries])
+    return dict(zip(names, pipeline.queries, strict=True))
+
+
+def query_folder(root: str, name: str) -> str:
+    """The part of a checkpoint that belongs to a query; like all names, its own has no case."""
+    return f"{root}/{name.lower()}"
 
 
 def default_checkpoint(file: Path) -> Path:

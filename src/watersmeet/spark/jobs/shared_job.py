@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.query import Pipeline, Query, Sink
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -49,7 +50,7 @@ class SharedJob(PolledQuery):
     tailed: Callable[[], Iterable[str]] = tuple
     name: str = "shared dataflow"
 
-    def start(self) -> None:
+    def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint."""
         filled = self._sinks()
         answers = stream_answers(
@@ -78,7 +79,7 @@ class SharedJob(PolledQuery):
             writer = writer.trigger(availableNow=True)
         elif self.options.trigger_us is not None:
             writer = writer.trigger(processingTime=spark_interval(self.options.trigger_us))
-        self._query = writer.start()
+        return writer.start()
 
     def _sinks(self) -> list[_Filled]:
         """Each sink that some query fills, and the numbers of those."""

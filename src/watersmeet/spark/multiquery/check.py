@@ -21,6 +21,7 @@ from watersmeet.query import ANSWER_TIME, Column, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.spark.session.failures import explain_failure, first_line
+from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 
 Texts = tuple[str, ...]
 
@@ -33,7 +34,7 @@ class SparkCheck:
     """Asks Spark about queries, over frames without rows; nothing is asked twice."""
 
     spark: SparkSession
-    _known: dict[tuple[Texts, Texts, Texts], tuple[Column, ...]] = field(default_factory=dict)
+    _known: dict[tuple[Texts, Texts, Texts], _Known] = field(default_factory=dict)
 
     def answer_columns(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         """The columns of a query's answers, with Spark's names for their types."""
@@ -54,14 +55,26 @@ class SparkCheck:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
                 said = _POSITION.sub("", said)
                 raise QueryError(f"query {tail.query}: Spark refuses it: {said}") from None
-        return self._known[asked]
+        known = self._known[asked]
+        if query.sink is not None and not known.is_repeatable:
+            raise QueryError(f"query {tail.query} into sink {query.sink}: {UNREPEATABLE}")
+        return known.columns
 
-    def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> tuple[Column, ...]:
+    def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> _Known:
         rows: DataFrame = self.spark.createDataFrame([], f"{', '.join(inputs)}, {ANSWER_TIME} timestamp")
         for condition in conditions:
             rows = rows.where(condition)
-        fields = rows.selectExpr(*outputs).schema.fields
-        return tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
+        answers = rows.selectExpr(*outputs)
+        columns = (Column(field.name, field.dataType.simpleString()) for field in answers.schema.fields)
+        return _Known(tuple(columns), is_repeatable(answers))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The columns of a query's answers, and whether a repeated batch has the same ones."""
+
+    columns: tuple[Column, ...]
+    is_repeatable: bool
 
 
 @contextmanager

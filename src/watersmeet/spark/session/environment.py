@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -316,10 +315,3 @@ def _advice(spark: SparkSession) -> Iterator[str]:
 
 def _suggested_partitions(spark: SparkSession) -> int:
     return max(1, spark.sparkContext.defaultParallelism)
-
-
-def spark_process(spark: SparkSession) -> int | None:
-    """The process of a session's JVM, if it was started from here."""
-    gateway: Any = spark.sparkContext._gateway
-    started = getattr(gateway, "proc", None)
-    return None if started is None else int(started.pid)

@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
+from watersmeet.errors import ConfigurationError, DataError, TransientError, WatersmeetError
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
 _MAX_CAUSES = 20
@@ -89,6 +89,11 @@ FAILURES = (
         f"{RESUME}; files of a source must stay until they are read",
     ),
     Failure(
+        r"Binary file data source expects dataSchema",
+        "a folder of a Parquet source is named path=..., length=..., content=... or modificationTime=..., "
+        f"and only Spark reads these: --conf spark.watersmeet.directFiles=false, {RESUME}",
+    ),
+    Failure(
         r"FAILED_READ_FILE.*?reading file (?P<file>\S+?)\.\s",
         f"{{file}} cannot be read. Look whether it is whole, readable and of the declared format, {RESUME}",
     ),
@@ -102,12 +107,18 @@ FAILURES = (
         "another run is using this checkpoint. Stop it first, or use another checkpoint",
     ),
     Failure(
-        r"Python worker exited unexpectedly|Python worker failed to connect back",
+        r"Python worker exited unexpectedly",
         f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",
     ),
     Failure(
         r"Java heap space|GC overhead limit exceeded|OutOfMemoryError",
         f"Spark ran out of memory. Give it more, such as --conf spark.driver.memory=4g, {RESUME}",
+    ),
+    Failure(
+        r"Python worker failed to connect back",
+        "a Python worker did not start in time, which happens on a busy machine. Run fewer queries at once, "
+        f"or give it more cores, {RESUME}",
+        TransientError,
     ),
     Failure(
         r"UnknownTopicOrPartitionException",

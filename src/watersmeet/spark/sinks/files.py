@@ -11,8 +11,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watersmeet.errors import ConfigurationError
+from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.spark.session.connectors import resolve
+from watersmeet.spark.session.failures import RESUME, explain_failure
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
 from watersmeet.spark.sinks.row_count import counted
 from watersmeet.spark.sinks.target import Batch, Target
@@ -45,6 +46,15 @@ class FileSink:
 
     def write(self, batch: Batch) -> None:
         """Publishes the answers of the queries that the folder has none of in this batch."""
+        try:
+            self._write(batch)
+        except OSError as error:
+            known = explain_failure(error)
+            if isinstance(known, DataError):  # such as a full disk
+                raise known from error
+            raise DataError(f"{self.what}: {error}. Look at {self.path}, {RESUME}") from error
+
+    def _write(self, batch: Batch) -> None:
         writer = FileWriter(self.name, batch.origin.writer, self.part)
         attempt = begin(
             self.tree, writer, batch=batch.number, queries=batch.queries, token=secrets.token_hex(4)

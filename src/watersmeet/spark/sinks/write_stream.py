@@ -18,6 +18,7 @@ from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
+from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
 
 CONSOLE = Sink("console", Connector("console", (("truncate", "false"),)))
@@ -72,6 +73,8 @@ def _writer(rows: DataFrame, target: Target) -> DataStreamWriter:
         return rows.writeStream.format(kind).options(**resolve(target.connector, target.base))
     sink = opened(target)
     sink.check(rows.columns)
+    if not is_repeatable(rows):
+        raise ConfigurationError(f"query {target.name} into {target.what}: {UNREPEATABLE}")
     return rows.writeStream.foreachBatch(OneQuery(sink))
 
 

@@ -52,7 +52,7 @@ def refuse_unsupported(source: Source, tree: exp.Expr, span: Span) -> exp.Select
         raise source.refuse(
             f"{name} is not supported",
             find_word(source, span, name),
-            "Write two statements; they may share one sink.",
+            "Write two statements into one sink, each after a line that names it: -- name: some-name.",
         )
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Select):
         raise source.refuse("a SELECT in parentheses is not supported", tree, "Leave the parentheses out.")

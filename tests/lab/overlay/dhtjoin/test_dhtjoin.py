@@ -132,7 +132,7 @@ class TestAnswers:
         """The same query posed three times, the last time in the midst of the tuples: it sees later ones."""
         compared = Compared()
 
-        @examples(15)
+        @examples(30)
         @given(case=RANGE_JOINS, bound_us=st.sampled_from([0, 3]), seed=st.integers(0, 99))
         def check(case: Case, bound_us: int, seed: int) -> None:
             query, batches = case

@@ -1,0 +1,50 @@
+"""Each query of a file keeps its own part of the checkpoint, whatever is written around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.spark.pipelines import Case, arrive, pipeline_text, random_batches, write_case
+from watersmeet.oracle import oracle
+from watersmeet.session import Session
+from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.sql import parse_pipeline
+
+ONCE = RunOptions(available_now=True)
+JOIN = "FROM s1 [RANGE 4 SECONDS] AS a, s2 [RANGE 3 SECONDS] AS b WHERE a.k = b.k"
+EVEN = f"SELECT a.k, a.v AS va, b.v AS vb {JOIN} AND a.v % 2 = 0"
+ODD = f"SELECT a.k, a.v AS va, b.v AS vb {JOIN} AND a.v % 2 = 1"
+
+
+def _run(spark: SparkSession, case: Case) -> None:
+    Session(spark).run(case.file, checkpoint=case.checkpoint, options=ONCE)
+
+
+def _due(case: Case) -> Counter[Any]:
+    """The oracle's answers to all queries of the case."""
+    return oracle.bag([row for q in case.queries for row in oracle.run(q, case.batches).rows])
+
+
+def test_two_statements_that_share_a_sink_as_the_advice_for_union_says_and_one_more_above_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    declared = pipeline_text([]) + "CREATE SINK out WITH (format = 'parquet', path = 'out');\n"
+    text = f"{declared}-- name: even\nINSERT INTO out {EVEN};\n-- name: odd\nINSERT INTO out {ODD};\n"
+    case = write_case(tmp_path, [], random_batches(seed=30, count=3, streams=("s1", "s2")), arrived=0)
+    case = replace(case, queries=parse_pipeline(text).queries)
+    case.file.write_text(text)
+    arrive(case, range(2))
+    _run(spark, case)
+    more = f"CREATE SINK all WITH (format = 'parquet', path = 'all');\nINSERT INTO all SELECT b.v {JOIN};\n"
+    case.file.write_text(declared + more + text.removeprefix(declared))  # above those that have state
+    arrive(case, [2])
+    _run(spark, case)
+    due = _due(case)
+    assert len(due) > 100
+    assert oracle.bag(case.found(spark)) == due
+    assert {path.name for path in case.checkpoint.iterdir() if path.is_dir()} == {"even", "odd", "all"}
