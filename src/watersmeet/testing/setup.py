@@ -78,7 +78,7 @@ def queries_dataflow(
 
 
 def direct_streams(streams: Sequence[Stream]) -> dict[str, str | None]:
-    """The streams whose Parquet files the engine would read itself; none of them is in named folders."""
+    """The streams whose Parquet files the engine would read itself; folders hold no column of theirs."""
     return {stream.name: None for stream in streams if may_be_files(stream)}
 
 

@@ -45,8 +45,8 @@ SETTINGS: Mapping[str, str] = {
     PROVIDER: ROCKSDB,
     # A commit then writes what changed, not a snapshot of the whole state.
     CHANGELOG: "true",
-    # Of two tries of one task both upload their changes. Each upload has a name of its own in this format, and
-    # the commit log says which one counts; in the other a later version would be read on top of the wrong one.
+    # Two tries of one task both upload their changes. In this format each upload has a name of its own,
+    # and the commit log says which one counts; in the older one a version may be read on the wrong one.
     STATE_COMMITS: "2",
     # Counting keys costs a read for every write; the stage reports its own state size.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
