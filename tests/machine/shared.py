@@ -111,7 +111,11 @@ class SharedCase:
     def look(self) -> None:
         """Remembers which queries the record has, and for which batches."""
         record = require_record(RegistryFolder(self.folder.path))
-        self.registered |= {query.number: query for query in record.queries}
+        there = {query.number: query for query in record.queries}
+        for number, query in self.registered.items():
+            if number not in there and query.stays:  # dropped, and gone at once: its last batch is committed
+                self.registered[number] = replace(query, until=self.world.log.committed + 1)
+        self.registered |= there
 
     @property
     def is_done(self) -> bool:

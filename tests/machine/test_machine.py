@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.machine.machine import VARIANTS, Outcome, run_schedule
+from watersmeet.serve import server
 
 SCHEDULES, MANY = 300, 10_000
 CHUNKS = 10  # tests that share them, one for each variant of a case
@@ -27,6 +28,8 @@ KINDS = (
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # processes crash here, disks do not
+    monkeypatch.setattr(server, "POLL_S", 0.0)
+    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
 
 
 @pytest.fixture(scope="module")
