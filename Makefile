@@ -6,6 +6,10 @@ STAMP := $(VENV)/.installed
 
 SIZE ?=
 
+# Python keeps what it has compiled, whatever this machine's environment says: otherwise each of the many processes that
+# Spark and the tests start compiles all its modules anew, which takes longer than most of them run.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo bench figures test test-jars test-classes test-pure test-spark test-long test-faults check lock clean
 
 setup: $(STAMP)

@@ -18,7 +18,7 @@ from watersmeet.bench.compare import FIRST_BATCHES
 from watersmeet.bench.engines import WARM_UP_S, run_ours
 from watersmeet.bench.workloads import NETMON3
 from watersmeet.spark.session.environment import FILE_MANAGER, UNIX_SOCKETS
-from watersmeet.spark.sources.parquet.rows import DIRECT
+from watersmeet.spark.sources.parquet.folder_columns import DIRECT
 
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 VARIANTS = {

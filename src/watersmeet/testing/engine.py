@@ -163,8 +163,8 @@ class InProcessEngine:
             if name in direct and rows
         }
 
-    def _direct(self) -> frozenset[str]:
-        return frozenset(stream.name for stream in self.streams if may_be_files(stream))
+    def _direct(self) -> dict[str, str | None]:
+        return {stream.name: None for stream in self.streams if may_be_files(stream)}
 
     def _plan(self) -> QueryDataflow | QueriesDataflow:
         queries = self._queries
@@ -176,7 +176,7 @@ class InProcessEngine:
         hot = HotKeySettings(str(self.folder / "routing"), setup.may_heat, setup.hot_min_rows)
         options = TaskOptions(
             types=_types(self.streams),
-            direct=self._direct() if setup.direct_files else frozenset(),
+            direct=self._direct() if setup.direct_files else {},
             limit=setup.state_limit,
             hot=hot if setup.hot_values else None,
             parallelism=setup.workers,
@@ -196,7 +196,7 @@ class InProcessEngine:
             dataflow_inputs(dataflow, self.streams),
             partitions=setup.partitions,
             fingerprint=dataflow_fingerprint(dataflow, self.streams, setup.partitions),
-            direct=self._direct() if setup.direct_files else (),
+            direct=self._direct() if setup.direct_files else {},
             tuning=setup.tuning,
         )
         by_number = {each.number: each.query for each in registered}

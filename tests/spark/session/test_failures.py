@@ -45,6 +45,12 @@ RESUME = "then start again with the same checkpoint: nothing is lost"
             "source must stay until they are read",
         ),
         (
+            "requirement failed: \nBinary file data source expects dataSchema: path,\nbut got: content.",
+            "a folder of a Parquet source is named path=..., length=..., content=... or "
+            "modificationTime=..., and only Spark reads these: --conf spark.watersmeet.directFiles=false, "
+            + RESUME,
+        ),
+        (
             "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] Cannot load state.",
             "the checkpoint is damaged and cannot be resumed. Put it back from a copy, or start anew with "
             "another checkpoint",

@@ -34,6 +34,7 @@ from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.distinct import LEFT_OUT
 from watersmeet.spark.stages.shipped_stage import ship_stage
 
@@ -49,7 +50,7 @@ class Compiler:
     plan: PhysicalPlan
     sources: Mapping[str, DataFrame]
     control: DataFrame | None = None
-    files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
+    files: Mapping[str, FileNames] = field(default_factory=dict)  # names of the files of some sources
     limit: StateLimit | None = None  # of the whole query
     checkpoint: str | None = None  # the folder of the query's checkpoint, where it is known
 
@@ -73,7 +74,7 @@ class Compiler:
         """What the tasks of the query do, with the settings of this session."""
         options = TaskOptions(
             types=column_types(self.query.streams, self.sources),
-            direct=frozenset(self.files),
+            direct={name: each.root for name, each in self.files.items()},
             limit=self.limit,
             hot=read_hot_key_settings(self.spark, self.checkpoint),
             ship=partial(ship_dataflow, self.spark),

@@ -9,7 +9,7 @@ names of files -> pack -> exchange            packing tasks read them otherwise
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from watersmeet.kernel import KEEP, TS, Grid, InputLayout, StateLimit
@@ -42,7 +42,7 @@ class InputPlanner:
 
     query: Query
     layouts: tuple[InputLayout, ...]
-    direct: Collection[str]  # streams whose files are read without Spark's reader
+    direct: Mapping[str, str | None]  # as in `TaskOptions`
     grid: Grid
     labels: tuple[int, ...]
     hot: HotKeys | None = None
@@ -97,12 +97,20 @@ class InputPlanner:
         return few and self.limit is None and not self.query.joins_delayed
 
     def _is_direct(self, member: Member) -> bool:
-        """Whether an input's files go into chunks without an expression of Spark's between."""
-        _, item, layout = member
+        """Whether an input's files go into chunks without an expression of Spark's between.
+
+        A stream has one source in a query, so all inputs that are this stream are read in the same way.
+        """
+        name = member[1].stream.name
+        return name in self.direct and all(
+            self._is_bare(item, layout) for _, item, layout in self._members() if item.stream.name == name
+        )
+
+    def _is_bare(self, item: Input, layout: InputLayout) -> bool:
+        """Whether an input needs no expression of Spark's."""
         keys = [self._attribute(item, cls) for cls in layout.classes]
         return (
-            item.stream.name in self.direct
-            and not item.filters
+            not item.filters
             and not layout.window.counts_rows
             and all(expr.is_column and type_ in (expr.type, None) for expr, type_ in keys)
         )
@@ -121,14 +129,15 @@ class InputPlanner:
         time = item.stream.event_time
         assert time is not None
         types = {column.name: column.type for column in item.stream.columns}
-        columns = [FileColumn(TS, time, types[time], is_time=True)]
+        root = self.direct[item.stream.name]
+        columns = [FileColumn(TS, time, types[time], is_time=True, root=root)]
         for cls, name in layout.keys:
             column = self._attribute(item, cls)[0].columns[0].column
-            columns.append(FileColumn(name, column, types[column], is_key=True))
+            columns.append(FileColumn(name, column, types[column], is_key=True, root=root))
         known = {column.name for column in columns}
         return (
             *columns,
-            *(FileColumn(name, name, types[name]) for name in layout.payload if name not in known),
+            *(FileColumn(name, name, types[name], root=root) for name in layout.payload if name not in known),
         )
 
     def _pack_rows(self, number: int, item: Input, layout: InputLayout) -> PackRows:

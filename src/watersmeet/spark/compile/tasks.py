@@ -7,8 +7,8 @@ has them; stages are processors of `transformWithState`. Nothing here holds a se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -34,7 +34,8 @@ class TaskOptions:
     """What the tasks of a query depend on beside its plan."""
 
     types: Types  # of the streams' columns, as Spark has them
-    direct: frozenset[str] = frozenset()  # streams whose files are read without Spark's reader
+    # Streams whose files are read without Spark's reader, and the folder below which folders give columns.
+    direct: Mapping[str, str | None] = field(default_factory=dict)
     limit: StateLimit | None = None  # of the whole query
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: Callable[[SharedDataflow], ShippedDataflow] = ship_inline  # how a pipeline reaches the workers

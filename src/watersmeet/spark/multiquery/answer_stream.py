@@ -41,7 +41,7 @@ def stream_answers(
         dataflow_inputs(dataflow, streams),
         partitions=partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
-        direct=sources.files.keys(),
+        direct={name: each.root for name, each in sources.files.items()},
     )
     blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
     return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))

@@ -26,6 +26,7 @@ from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
+from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.shipped_stage import ship_stage
 
 
@@ -35,7 +36,7 @@ class DataflowCompiler:
 
     tasks: LevelTasks
     sources: Mapping[str, DataFrame]
-    files: Mapping[str, DataFrame] = field(default_factory=dict)  # names of the files of some sources
+    files: Mapping[str, FileNames] = field(default_factory=dict)  # names of the files of some sources
     control: DataFrame | None = None
 
     def answers(self) -> DataFrame:
@@ -74,7 +75,7 @@ class DataflowCompiler:
         )
 
     def _packed_files(self, each: PackFeedFiles) -> DataFrame:
-        named = [(number, self.files[stream]) for number, stream in each.streams]
+        named = [(number, self.files[stream].names) for number, stream in each.streams]
         rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
         return rows.mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
 

@@ -7,7 +7,8 @@ A stream is read once, whatever the number of queries. Nothing here holds a sess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from watersmeet.kernel import TS, LatenessPolicy
@@ -93,11 +94,14 @@ def plan_levels(
     *,
     partitions: int,
     fingerprint: str,
-    direct: Collection[str] = (),
+    direct: Mapping[str, str | None],
     tuning: Tuning = DEFAULT,
 ) -> LevelTasks:
-    """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader."""
-    planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), tuning)
+    """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader.
+
+    With each stream comes the folder below which folders give columns, if they do.
+    """
+    planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
     lateness = {
         item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
         for item in inputs
@@ -122,7 +126,7 @@ def plan_levels(
         )
         stages.append(SharedStage(plan))
     return LevelTasks(
-        inputs=planner.tasks(direct),
+        inputs=planner.tasks(),
         stages=tuple(stages),
         labels=planner.labels,
         metrics=dataflow_metrics(names, dataflow),
@@ -136,14 +140,23 @@ class _LevelPlanner:
     dataflow: SharedDataflow
     inputs: Sequence[FeedInput]
     labels: tuple[int, ...]
+    direct: Mapping[str, str | None]
     tuning: Tuning
 
-    def tasks(self, direct: Collection[str]) -> tuple[PackFeeds | PackFeedFiles, ...]:
-        read = [item for item in self.inputs if item.is_bare and item.stream.name in direct]
-        tasks: list[PackFeeds | PackFeedFiles] = [
-            self._pack_rows(item) for item in self.inputs if item not in read
-        ]
-        return (*tasks, self._pack_files(read)) if read else tuple(tasks)
+    def tasks(self) -> tuple[PackFeeds | PackFeedFiles, ...]:
+        """The tasks in order of the inputs, which Spark's checkpoint knows its sources by.
+
+        A stream has one source, so all inputs that are this stream are read in the same way.
+        """
+        by_spark = {item.stream.name for item in self.inputs if not item.is_bare}
+        direct = self.direct.keys() - by_spark
+        found: list[PackFeeds | PackFeedFiles] = []
+        for name_files, group in itertools.groupby(self.inputs, lambda item: item.stream.name in direct):
+            members = list(group)
+            found += (
+                [self._pack_files(members)] if name_files else [self._pack_rows(each) for each in members]
+            )
+        return tuple(found)
 
     @property
     def reports_time(self) -> bool:
@@ -185,10 +198,11 @@ class _LevelPlanner:
         for number, item in enumerate(read):
             time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}
             assert time is not None
+            root = self.direct[item.stream.name]
             columns = tuple(
-                FileColumn(TS, time, types[time], is_time=True)
+                FileColumn(TS, time, types[time], is_time=True, root=root)
                 if name == TS
-                else FileColumn(name, name, types[name])
+                else FileColumn(name, name, types[name], root=root)
                 for name in item.columns
             )
             packs[number] = (self._pack(item, item.columns), ParquetReader(columns, tuning=self.tuning))

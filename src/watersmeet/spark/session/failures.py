@@ -89,6 +89,11 @@ FAILURES = (
         f"{RESUME}; files of a source must stay until they are read",
     ),
     Failure(
+        r"Binary file data source expects dataSchema",
+        "a folder of a Parquet source is named path=..., length=..., content=... or modificationTime=..., "
+        f"and only Spark reads these: --conf spark.watersmeet.directFiles=false, {RESUME}",
+    ),
+    Failure(
         r"FAILED_READ_FILE.*?reading file (?P<file>\S+?)\.\s",
         f"{{file}} cannot be read. Look whether it is whole, readable and of the declared format, {RESUME}",
     ),

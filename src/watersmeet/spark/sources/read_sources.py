@@ -12,7 +12,7 @@ from watersmeet.kernel import StateLimit
 from watersmeet.query import Stream
 from watersmeet.spark.sources.batch_limits import BATCH_SHARE, limit_batches
 from watersmeet.spark.sources.open_stream import read_stream
-from watersmeet.spark.sources.parquet.files import file_names
+from watersmeet.spark.sources.parquet.files import FileNames, file_names
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Sources:
     """The tuples of each stream by its name, and file names where workers read the files themselves."""
 
     tuples: dict[str, DataFrame]
-    files: dict[str, DataFrame]
+    files: dict[str, FileNames]
 
 
 def read_sources(
@@ -39,4 +39,4 @@ def read_sources(
         streams = [limit_batches(stream, nbytes, smaller) for stream in streams]
     tuples = {stream.name: read_stream(spark, stream, base) for stream in streams}  # refuses missing ones
     named = {stream.name: file_names(spark, stream, base) for stream in streams}
-    return Sources(tuples, {name: frame for name, frame in named.items() if frame is not None})
+    return Sources(tuples, {name: files for name, files in named.items() if files is not None})

@@ -19,7 +19,8 @@ from watersmeet.query import Column, Connector, Stream
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.sources.parquet.files import file_names
-from watersmeet.spark.sources.parquet.rows import DIRECT, FileColumn, read_chosen, read_rows
+from watersmeet.spark.sources.parquet.folder_columns import DIRECT
+from watersmeet.spark.sources.parquet.rows import FileColumn, read_chosen, read_rows
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 TIME = dt.datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=dt.UTC)
@@ -76,17 +77,6 @@ def test_times_as_spark_writes_them_by_default(spark: SparkSession, tmp_path: Pa
     spark.sql(f"SELECT TIMESTAMP'{TIME}' AS x").write.parquet(str(target))
     (path,) = target.glob("*.parquet")
     assert _rows(path, "timestamp") == [TIME]
-
-
-def test_a_column_in_the_path_and_a_column_nowhere(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "day=7" / "name=a%20b" / "one.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.table({"k": [1, 2]}), path)
-    frame = spark.read.schema("k bigint, day bigint, name string, x string").parquet(str(tmp_path))
-    rows = frame.collect()
-    assert _rows(path, "bigint", "day") == [row.day for row in rows] == [7, 7]
-    assert _rows(path, "string", "name") == [row.name for row in rows] == ["a b", "a b"]
-    assert _rows(path, "string") == [row.x for row in rows] == [None, None]
 
 
 def test_names_are_found_whatever_their_case(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ that every worker sees under the same path, as Spark needs it too.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.query import Stream
 from watersmeet.spark.exchange.file_input import PATH
 from watersmeet.spark.session.connectors import local_files, refusals_named, resolve
-from watersmeet.spark.sources.parquet.rows import DIRECT
+from watersmeet.spark.sources.parquet.folder_columns import DIRECT, column_root
 
 _PLAIN_TYPES = {
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double"),
@@ -36,10 +37,18 @@ _IGNORE = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingF
 _BINARY_FILES = f"{PATH} string, modificationTime timestamp, length bigint, content binary"
 
 
-def file_names(spark: SparkSession, stream: Stream, base: Path) -> DataFrame | None:
+@dataclass(frozen=True)
+class FileNames:
+    """The names of a stream's files, and the folder below which folders give columns, if they do."""
+
+    names: DataFrame
+    root: str | None = None
+
+
+def file_names(spark: SparkSession, stream: Stream, base: Path) -> FileNames | None:
     """A stream of the names of a parquet stream's files, or None where Spark has to read them."""
     source = stream.source
-    if source is None or source.format.lower() != "parquet" or local_files(source, base) is None:
+    if source is None or source.format.lower() != "parquet" or (path := local_files(source, base)) is None:
         return None
     options = resolve(source, base)
     if spark.conf.get(DIRECT, "true") != "true" or any(
@@ -52,7 +61,7 @@ def file_names(spark: SparkSession, stream: Stream, base: Path) -> DataFrame | N
         return None
     with refusals_named(f"stream {stream.name}", source):
         reader = spark.readStream.format("binaryFile").schema(_BINARY_FILES).options(**options)
-        return reader.load().select(PATH)
+        return FileNames(reader.load().select(PATH), column_root(path, source))
 
 
 def is_plain(spark_type: str) -> bool:

@@ -16,20 +16,27 @@ import pyarrow.parquet as pq
 from watersmeet.errors import DataError
 from watersmeet.query import Column, Stream
 from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.sources.parquet.folder_columns import column_root, folder_values
 
 MAX_FILES = 32  # looked into; the first, the last and some between them
 
 
 def check_parquet(stream: Stream, path: Path) -> None:
-    """Refuses parquet files under `path` that do not match the declared columns of `stream`."""
+    """Refuses parquet files under `path` that do not match the declared columns of `stream`.
+
+    A file without any bytes is passed over, as Spark does.
+    """
+    assert stream.source is not None
+    root = column_root(path, stream.source)
     for file in _sample(sorted(_files(path))):
         try:
             schema = pq.read_schema(file)
         except (pa.ArrowInvalid, OSError) as error:
             reason = str(error).split("\n")[0]
             raise DataError(f"stream {stream.name}: {file} is not a whole parquet file: {reason}") from None
+        given = folder_values(str(file), root)
         for column in stream.columns:
-            if problem := _problem(column, schema, file):
+            if column.name.lower() not in given and (problem := _problem(column, schema)):
                 raise DataError(f"stream {stream.name}: {file} does not match its declared schema: {problem}")
 
 
@@ -38,9 +45,13 @@ def _files(path: Path) -> Iterator[Path]:
         root = Path(found)
         for file in [root] if root.is_file() else root.rglob("*"):
             inside = file.relative_to(root).parts if file != root else ()
-            # Spark passes over names that begin so: they are its own logs, or files still being written.
-            if file.is_file() and not any(part.startswith(("_", ".")) for part in inside):
+            if file.is_file() and file.stat().st_size and not any(map(_is_hidden, inside)):
                 yield file
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark passes over a file or folder: its own logs, or files still being written."""
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
 
 
 def _sample(files: list[Path]) -> list[Path]:
@@ -49,11 +60,9 @@ def _sample(files: list[Path]) -> list[Path]:
     return [files[number * (len(files) - 1) // (MAX_FILES - 1)] for number in range(MAX_FILES)]
 
 
-def _problem(column: Column, schema: pa.Schema, file: Path) -> str | None:
+def _problem(column: Column, schema: pa.Schema) -> str | None:
     names = [name for name in schema.names if name.lower() == column.name.lower()]
     if not names:
-        if any(part.lower().startswith(f"{column.name.lower()}=") for part in file.parts):
-            return None
         return f"it has no column {column.name} (it has {', '.join(schema.names)})"
     held = schema.field(names[0]).type
     if pa.types.is_timestamp(held) and held.unit == "ns":
