@@ -20,6 +20,8 @@ class Fault:
     finders: tuple[str, ...] = ("tests/testing", "tests/kernel/multiquery")  # the tests that must find it
 
 
+MACHINE = ("tests/machine",)
+
 FAULTS = (
     # read
     Fault(
@@ -160,5 +162,92 @@ FAULTS = (
         "kernel/multiquery/rows.py",
         "return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]",
         "return [((bucket + 1) % buckets, part) for bucket, part in enumerate(parts) if part.num_rows]",
+    ),
+    # crashes, repeated tasks, tasks believed dead
+    Fault(
+        "uploads of two tries of a task have the same name",
+        "spark/session/environment.py",
+        'STATE_COMMITS: "2",',
+        'STATE_COMMITS: "1",',
+        MACHINE,
+    ),
+    Fault(
+        "a bucket stays in the cache while a task changes it",
+        "spark/worker/worker_cache.py",
+        "entry = self._entries.pop(key, None)",
+        "entry = self._entries.get(key)",
+        MACHINE,
+    ),
+    Fault(
+        "two tries of a batch write the same token",
+        "spark/stages/state_log.py",
+        "secrets.token_hex(8))",
+        'f"{int(head.token or 0) + 1}")',
+        MACHINE,
+    ),
+    Fault(
+        "any cached bucket is taken for an ancestor",
+        "spark/stages/bucket_stage.py",
+        "if cached is None or cached.token not in head.tokens:",
+        "if cached is None:",
+        MACHINE,
+    ),
+    Fault(
+        "a restart forgets the plan that cut the state",
+        "spark/jobs/checkpoint.py",
+        "if record is None or not (record.ended or self._holds(BATCHES)):",
+        "if record is None or not record.ended:",
+        MACHINE,
+    ),
+    # sinks
+    Fault(
+        "files are published before their record is written",
+        "spark/sinks/file_commit.py",
+        'path = f"{writer.log}/batch-{attempt.batch}-{attempt.number}"',
+        'path = f"{writer.log}/batch-{attempt.batch}-{attempt.number}"\n    _publish(tree, record)',
+        MACHINE,
+    ),
+    Fault(
+        "a publication that was cut short is not completed",
+        "spark/sinks/file_commit.py",
+        "if _name(record.staging) in names:",
+        "if not names:",
+        MACHINE,
+    ),
+    Fault(
+        "a batch that is published is published again",
+        "spark/sinks/file_commit.py",
+        "due=queries.difference(*(record.queries for record in done)),",
+        "due=queries,",
+        MACHINE,
+    ),
+    Fault(
+        "later files of a batch replace its first ones",
+        "spark/sinks/file_commit.py",
+        "first_file=sum(len(record.files) for record in done),",
+        "first_file=0,",
+        MACHINE,
+    ),
+    Fault(
+        "an answer's id depends on the other queries",
+        "spark/sinks/answer_ids.py",
+        "bucket = partition if origin.buckets is None else partition % origin.buckets",
+        "bucket = partition",
+        MACHINE,
+    ),
+    # servers
+    Fault(
+        "a change of queries begins with a batch that has begun without it",
+        "serve/server.py",
+        "batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1",
+        "batch = self.engine.committed() + 1",
+        MACHINE,
+    ),
+    Fault(
+        "a dropped query is gone before its last batch is committed",
+        "serve/registry/record.py",
+        "if query.until > committed + 1))",
+        "if query.until > committed + 2))",
+        MACHINE,
     ),
 )

@@ -35,6 +35,11 @@ class MemoryTree:
     def read(self, path: str) -> str | None:
         return self.disk.texts.get(path)
 
+    def content(self, path: str, *, at_most: int) -> bytes | None:
+        text = self.disk.texts.get(path)
+        found = None if text is None else text.encode()
+        return found if found is not None and len(found) <= at_most else None
+
     def create(self, path: str, text: str) -> bool:
         self.before_step()
         if path in self.disk.texts:

@@ -19,6 +19,9 @@ def check(tree: Tree) -> None:
     assert tree.create("log/record", "grüß dich")
     assert not tree.create("log/record", "other"), "a file that is there stays"
     assert tree.read("log/record") == "grüß dich"
+    assert tree.content("log/record", at_most=20) == "grüß dich".encode()
+    assert tree.content("log/record", at_most=5) is None
+    assert tree.content("log/none", at_most=5) is None
     for name in ("b", "k=1 %/a", "_hidden", ".hidden", "_folder/c"):
         assert tree.create(f"log/stage/{name}", name)
     assert tree.files("log/stage") == ["b", "k=1 %/a"]

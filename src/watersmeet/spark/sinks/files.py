@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.spark.session.connectors import resolve
 from watersmeet.spark.session.failures import RESUME, explain_failure
+from watersmeet.spark.sinks.empty_files import remove_empty
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
-from watersmeet.spark.sinks.row_count import counted
 from watersmeet.spark.sinks.target import Batch, Target
 from watersmeet.spark.storage.hadoop_tree import open_tree
 from watersmeet.spark.storage.tree import Tree
 
 SPARKS_LOG = "_spark_metadata"
+# A marker that Hadoop would write into every staging folder: the record says the same.
+SPARED = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +64,12 @@ class FileSink:
         rows = batch.answers(attempt.due) if attempt.due else None
         if rows is None:
             return
-        watched, count = counted(rows)
-        watched.write.format(self.format).options(**self.options).save(f"{self.path}/{attempt.staging}")
-        if count() == 0:
-            discard(self.tree, attempt)
-        else:
+        options = {**SPARED, **self.options}
+        rows.write.format(self.format).options(**options).save(f"{self.path}/{attempt.staging}")
+        if remove_empty(self.tree, attempt.staging, self.format.lower()):
             commit(self.tree, writer, attempt)
+        else:
+            discard(self.tree, attempt)
 
 
 def open_files(target: Target) -> FileSink:

@@ -53,16 +53,22 @@ class HadoopTree:
         return sorted(name for name in found if not any(p.startswith(HIDDEN) for p in name.split("/")))
 
     def read(self, path: str) -> str | None:
-        def text(files: Any, path: Any) -> str | None:
+        found = self.content(path)
+        return None if found is None else found.decode("utf-8")
+
+    def content(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        def read(files: Any, path: Any) -> bytes | None:
             if not files.exists(path):
+                return None
+            if at_most is not None and files.getFileStatus(path).getLen() > at_most:
                 return None
             stream = files.open(path)
             try:
-                return bytes(stream.readAllBytes()).decode("utf-8")
+                return bytes(stream.readAllBytes())
             finally:
                 stream.close()
 
-        found: str | None = self._with(path, text)
+        found: bytes | None = self._with(path, read)
         return found
 
     def create(self, path: str, text: str) -> bool:

@@ -32,6 +32,9 @@ class Tree(Protocol):
     def read(self, path: str) -> str | None:
         """The text of a file; None if there is none."""
 
+    def content(self, path: str, *, at_most: int) -> bytes | None:
+        """The bytes of a file; None if there is none, or it has more of them."""
+
     def create(self, path: str, text: str) -> bool:
         """Writes a new file; False, and nothing is changed, if there is one already."""
 
@@ -68,6 +71,14 @@ class LocalTree:
             return (self.root / path).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+
+    def content(self, path: str, *, at_most: int) -> bytes | None:
+        try:
+            with (self.root / path).open("rb") as file:
+                found = file.read(at_most + 1)
+        except FileNotFoundError:
+            return None
+        return found if len(found) <= at_most else None
 
     def create(self, path: str, text: str) -> bool:
         target = self.root / path
