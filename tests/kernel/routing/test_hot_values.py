@@ -36,6 +36,7 @@ from watersmeet.kernel import (
     route_hot,
 )
 from watersmeet.kernel.columns.hashing import hash_column
+from watersmeet.kernel.layout import REF
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
@@ -242,6 +243,17 @@ def test_a_spread_tuple_goes_to_one_bucket_whatever_stands_beside_it() -> None:
     backwards = batch.take(pa.array(np.arange(2000)[::-1]))
     assert places(backwards, line, "a", grid) == spread
     assert places(batch.slice(500, 300), line, "a", grid) == {ts: spread[ts] for ts in range(500, 800)}
+
+
+def test_a_spread_tuple_goes_to_the_same_bucket_whoever_reads_it() -> None:
+    """Its answers keep their ids when a batch is done again and wide text then comes late, or no longer."""
+    batch, grid = keyed(2000), Grid((5,))
+    line = HotValue(0, int(hash_column(batch.column("__key0"))[0]), "a", spread_from=100)
+    referring = batch.drop_columns(["note"]).append_column(REF, pa.array(np.arange(2000)))
+    moved = batch.select(["note", "v", "__key0", TS])
+    assert (
+        places(referring, line, "a", grid) == places(moved, line, "a", grid) == places(batch, line, "a", grid)
+    )
 
 
 def test_tuples_of_the_other_inputs_go_everywhere_until_the_value_has_cooled() -> None:

@@ -57,7 +57,7 @@ def route_hot(
     home = {cls: coordinates(column, grid.shares[cls]) for cls, column in hashes.items()}
     for cls, axis in axes.items():
         if axis.spread.any():
-            home[cls][axis.spread] = coordinates(_hash_contents(batch, axis.spread), grid.shares[cls])
+            home[cls][axis.spread] = coordinates(_hash_contents(layout, batch, axis.spread), grid.shares[cls])
     first = sum((home[cls] * np.int32(grid.strides[cls]) for cls in home), np.zeros(batch.num_rows, np.int32))
     rows, targets = _copies(grid, {cls: axis.copied for cls, axis in axes.items()}, home, first)
     sections = 2 * first  # of a bucket: its own tuples, then its copies
@@ -141,11 +141,20 @@ def _shift(
     return shift
 
 
-def _hash_contents(batch: pa.RecordBatch, rows: Bools) -> Hashes:
-    """A hash of all that the tuples at these rows hold."""
-    chosen = batch.filter(pa.array(rows))
-    columns = [column for column in chosen.columns if _is_simple(column.type)]
-    return combine_hashes([hash_column(column) for column in columns])
+def _hash_contents(layout: InputLayout, batch: pa.RecordBatch, rows: Bools) -> Hashes:
+    """A hash of what the tuples at these rows hold, whoever has read them.
+
+    Text beside the keys is left out, since it may come after the join. The tuple's bucket is in the ids of
+    its answers, which must stay the same when a batch is done again and read in another way.
+    """
+    keys = [name for _, name in layout.keys if _is_simple(batch.schema.field(name).type)]
+    numbers = [
+        name
+        for name in sorted({TS, *layout.payload} & {*batch.schema.names})
+        if pa.types.is_primitive(batch.schema.field(name).type)
+    ]
+    chosen = batch.select([*keys, *numbers]).filter(pa.array(rows))
+    return combine_hashes([hash_column(column) for column in chosen.columns])
 
 
 def _is_simple(type_: pa.DataType) -> bool:

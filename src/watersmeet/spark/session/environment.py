@@ -300,6 +300,7 @@ def _advice(spark: SparkSession) -> Iterator[str]:
         )
     for key, why in (
         (CHANGELOG, "a batch uploads its whole state, not what changed"),
+        (STATE_COMMITS, "a task that runs twice may leave state of which neither try is the author"),
         (STATE_RECORDS, "a large state may overflow the memory of the driver or executor when it is read"),
         (ARROW_ROWS, "batches are cut into many small chunks"),
     ):
