@@ -18,6 +18,7 @@ settings.register_profile("searching", _SLOW_IS_FINE)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run many more, and random, examples; slow variants")
+    parser.addoption("--schedule-seed", type=int, help="run this schedule of the fault machine")
     parser.addoption("--case-seed", type=int, help="run this one of the random cases in process")
 
 

@@ -41,7 +41,7 @@ def test_contributing_lists_every_package_in_order() -> None:
 
 def test_tests_mirror_the_source() -> None:
     """A folder of tests is a folder of the source, or holds tests of something that is none."""
-    others = {"faults", "examples", "state_format", "spark/kafka", "sql/golden", "testing"}
+    others = {"faults", "machine", "examples", "state_format", "spark/kafka", "sql/golden", "testing"}
     found = {
         folder.relative_to(ROOT / "tests").as_posix()
         for folder in (ROOT / "tests").rglob("*")

@@ -45,6 +45,7 @@ from watersmeet.spark.multiquery.frame import answer_frame
 from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
 from watersmeet.spark.session.packages import add_packages, download_refusal
 from watersmeet.spark.session.ship import ship_package
+from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_sources
@@ -206,9 +207,11 @@ class Session:
         """All queries of a pipeline file, planned but not started."""
         base = Path(source.file).parent
         pipeline, inferred = self._read(source, root)
+        queries = name_queries(pipeline, source)
+        refuse_shared_cleaning({name: query.streams for name, query in queries.items()}, base)
         letters = plan_dead_letters(self.spark, pipeline, root, base, how)
         jobs = self._jobs(
-            name_queries(pipeline, source),
+            queries,
             pipeline,
             base=base,
             root=root,

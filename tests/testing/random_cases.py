@@ -9,7 +9,7 @@ and disorder is mostly within the lateness: so nearly every case has answers, an
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
@@ -114,14 +114,14 @@ class RandomCase:
         return "\n".join([*lines, f"{self.setup}", *map(str, self.batches)])
 
 
-def draw_case(seed: int) -> RandomCase:
-    """The case of a seed; the variants and disturbances take turns."""
+def draw_case(seed: int, tuples: Mapping[int, int] = TUPLES) -> RandomCase:
+    """The case of a seed, with so many tuples of each stream; the variants and disturbances take turns."""
     rng = random.Random(seed)
     variant = VARIANTS[seed % len(VARIANTS)]
     disturbance = DISTURBANCES[seed // len(VARIANTS) % len(DISTURBANCES)]
     queries = _shared_queries(rng) if variant == "shared" else {"": _Drawer(rng, variant).query()}
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
-    batches = _batches(rng, tuple(streams.values()), list(queries.values()), variant)
+    batches = _batches(rng, tuple(streams.values()), list(queries.values()), variant, tuples)
     return RandomCase(
         seed, variant, disturbance, queries, batches, _setup(rng, seed, variant), rng.random() < 0.7
     )
@@ -347,12 +347,16 @@ def _shared_queries(rng: random.Random) -> dict[str, Query]:
 
 
 def _batches(
-    rng: random.Random, streams: Sequence[Stream], queries: Sequence[Query], variant: str
+    rng: random.Random,
+    streams: Sequence[Stream],
+    queries: Sequence[Query],
+    variant: str,
+    tuples: Mapping[int, int],
 ) -> tuple[MicroBatch, ...]:
     """Tuples of every stream cut into batches by time of arrival, some out of order and some too late."""
     origin = rng.choice(ORIGINS_US)
     classes = max(len(query.graph.classes) for query in queries)
-    count = TUPLES[max(len(query.inputs) for query in queries)]
+    count = tuples[max(len(query.inputs) for query in queries)]
     hot = variant in ("hot values", "hot files")
     arrivals = {}
     for position, stream in enumerate(streams):

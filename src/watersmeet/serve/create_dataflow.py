@@ -14,6 +14,7 @@ from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, read_record, write_record
 from watersmeet.serve.registry.requests import Submit
 from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, read_text
+from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.sql import Infer, bind_select, parse_statements
 from watersmeet.sql.query_names import name_statements
 from watersmeet.sql.syntax.refuse import Source
@@ -74,6 +75,8 @@ def draft_dataflow(
     parsed = parse_statements(source.text, source.file)
     if not parsed.declarations:
         raise ConfigurationError(f"{options.streams} declares no stream: write CREATE STREAM")
+    streams = [declaration.stream for declaration in parsed.declarations]
+    refuse_shared_cleaning({source.file: streams}, options.streams.parent)
     written = [each for each in split_statements(source) if not each.declares]
     queries = tuple((name, each.text) for name, each in name_statements(source, written).items())
     columns: dict[str, tuple[Column, ...]] = {}

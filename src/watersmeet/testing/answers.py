@@ -76,10 +76,10 @@ def select_rows(
 
 def distinct_values(
     cluster: Cluster, query: Query, distinct: DistinctTasks, selected: Sequence[Selected]
-) -> tuple[list[Row], int]:
-    """The values that appear, through the real stage, and how many it left out for want of memory."""
+) -> tuple[dict[int, list[Row]], int]:
+    """The values that appear, by bucket of the real stage, and how many it left out for want of memory."""
     if not selected:
-        return [], 0
+        return {}, 0
     columns: dict[str, pa.Array] = {}
     for position, output in enumerate(query.select):
         type_ = output_type(query, output.expr)
@@ -90,15 +90,19 @@ def distinct_values(
     stage = distinct.stage
     released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
     times = [query_time(query, each.expr) for each in query.select]
-    found = [
-        tuple(
-            _instant(value) if is_time else value for value, is_time in zip(row.values(), times, strict=True)
-        )
-        for batch in distinct.unpack(iter(released))
-        for row in batch.to_pylist()
-    ]
-    left_out = [number or 0 for batch in released for number in batch.column(LEFT_OUT).to_pylist()]
-    return found, sum(left_out)
+    found = {
+        label: [
+            tuple(
+                _instant(value) if is_time else value
+                for value, is_time in zip(row.values(), times, strict=True)
+            )
+            for batch in distinct.unpack(iter(own))
+            for row in batch.to_pylist()
+        ]
+        for label, own in released.items()
+    }
+    batches = (batch for own in released.values() for batch in own)
+    return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
 
 
 def group_rows(query: Query, found: Sequence[Combination]) -> list[Row]:

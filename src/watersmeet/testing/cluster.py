@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from watersmeet.spark.worker.worker_cache import DEFAULT_LIMIT_BYTES, WorkerCach
 from watersmeet.testing.state_store import StateStore
 
 BUCKET = "bucket"
+QUERY_ID = "in-process"
 
 MapBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -69,19 +70,21 @@ class Cluster:
         found = []
         for rows in tasks:
             cut = self._random.randrange(rows.num_rows + 1)  # Spark hands a task its rows in batches
-            with self._task(self._random.randrange(len(self.workers))):
+            with self._task(self._any_worker()):
                 found += list(function(iter([rows[:cut], rows[cut:]])))
         return found
 
     def run_stage(
         self, name: str, processor: StatefulProcessor, schema: StructType, rows: list[pa.RecordBatch]
-    ) -> list[pa.RecordBatch]:
-        """The output of a stateful stage: rows are shuffled by bucket, a task for each bucket with any."""
+    ) -> dict[int, list[pa.RecordBatch]]:
+        """The output of a stateful stage by bucket: rows are shuffled, each bucket with any has a task."""
         expected = to_arrow_schema(schema)
-        found = []
+        found: dict[int, list[pa.RecordBatch]] = {}
         for label, own in self._shuffle(rows).items():
+            found[label] = []
             for frame in self._stateful_task(name, processor, label, own):
-                found += pa.Table.from_pandas(frame, expected, preserve_index=False, nthreads=1).to_batches()
+                table = pa.Table.from_pandas(frame, expected, preserve_index=False, nthreads=1)
+                found[label] += table.to_batches()
         return found
 
     def _shuffle(self, batches: list[pa.RecordBatch]) -> dict[int, pa.Table]:
@@ -127,19 +130,26 @@ class Cluster:
     def _home(self, label: int) -> int:
         return self._homes.setdefault(label, len(self._homes) % len(self.workers))
 
-    @contextmanager
-    def _task(self, worker: int) -> Iterator[None]:
-        """While open, this process is a worker of Spark's that runs a task of the query."""
-        before = TaskContext.get()
-        TaskContext._setTaskContext(None)
-        context = TaskContext()
-        context._localProperties = {
-            "sql.streaming.queryId": "in-process",
-            "spark.jobGroup.id": f"run {self.run}",
-            "streaming.sql.batchId": str(self.batch),
-        }
-        try:
-            with lend_cache(self.workers[worker % len(self.workers)]):
-                yield
-        finally:
-            TaskContext._setTaskContext(before)
+    def _any_worker(self) -> int:
+        return self._random.randrange(len(self.workers))
+
+    def _task(self, worker: int) -> AbstractContextManager[None]:
+        return run_as_task(self.workers[worker % len(self.workers)], self.batch, self.run)
+
+
+@contextmanager
+def run_as_task(worker: WorkerCache, batch: int, run: int) -> Iterator[None]:
+    """While open, this process is a worker of Spark's that runs a task of the query."""
+    before = TaskContext.get()
+    TaskContext._setTaskContext(None)
+    context = TaskContext()
+    context._localProperties = {
+        "sql.streaming.queryId": QUERY_ID,
+        "spark.jobGroup.id": f"run {run}",
+        "streaming.sql.batchId": str(batch),
+    }
+    try:
+        with lend_cache(worker):
+            yield
+    finally:
+        TaskContext._setTaskContext(before)

@@ -32,12 +32,24 @@ from watersmeet.testing.sources import Arrived
 LEFT_OUT = "left_out"
 
 
+Rows = list[Row]
+Batches = list[pa.RecordBatch]
+
+
 @dataclass(frozen=True)
 class Output:
-    """The answers of a micro-batch by query, and what its tasks counted."""
+    """The answers of a micro-batch by query and bucket, and what its tasks counted."""
 
-    answers: Mapping[str, list[Row]]
+    by_bucket: Mapping[str, Mapping[int, Rows]]
     metrics: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> dict[str, Rows]:
+        """The answers by query."""
+        return {
+            name: [row for rows in buckets.values() for row in rows]
+            for name, buckets in self.by_bucket.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -47,28 +59,42 @@ class QueryDataflow:
     tasks: QueryTasks
 
     def run(self, cluster: Cluster, arrived: Arrived, *, is_end: bool) -> Output:
-        query, join = self.tasks.query, self.tasks.join
-        if isinstance(join, JoinTasks):
-            rows = _wire_rows(cluster, join, arrived, is_end=is_end)
-            for stage in join.stages:
-                rows = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
-            metrics = join.metrics.combined(_texts(rows))
-            if join.rows is not None:
-                complete = answer_rows(self.tasks.schema, rows)
-            else:
-                complete = list(self.tasks.unpack(iter(_blobs(rows))))
-        else:
-            rows = _level_rows(cluster, join, arrived, is_end=is_end)
-            metrics = join.metrics.combined(_level_texts(rows))
-            complete = list(self.tasks.unpack(iter(_blobs(_answers_of(rows)))))
-        found = combinations(query, complete)
-        if query.aggregate is not None:
-            return Output({"": group_rows(query, found)}, metrics)
-        selected = select_rows(query, found)
+        query = self.tasks.query
+        complete, metrics = self._join(cluster, arrived, is_end=is_end)
+        found = {label: combinations(query, own) for label, own in complete.items()}
+        if query.aggregate is not None:  # Spark's own aggregation follows, which shuffles once more
+            return Output(
+                {"": {0: group_rows(query, [each for own in found.values() for each in own])}}, metrics
+            )
+        selected = {label: select_rows(query, own) for label, own in found.items()}
         if self.tasks.distinct is None:
-            return Output({"": [row for row, _, _ in selected]}, metrics)
-        values, left_out = distinct_values(cluster, query, self.tasks.distinct, selected)
+            return Output(
+                {"": {label: [row for row, _, _ in own] for label, own in selected.items()}}, metrics
+            )
+        every = [each for own in selected.values() for each in own]
+        values, left_out = distinct_values(cluster, query, self.tasks.distinct, every)
         return Output({"": values}, {**metrics, LEFT_OUT: left_out})
+
+    def _join(
+        self, cluster: Cluster, arrived: Arrived, *, is_end: bool
+    ) -> tuple[dict[int, Batches], Mapping[str, int]]:
+        """Complete combinations by bucket."""
+        join = self.tasks.join
+        if not isinstance(join, JoinTasks):
+            rows = _level_rows(cluster, join, arrived, is_end=is_end)
+            unpacked = {
+                label: list(self.tasks.unpack(iter(_blobs(_answers_of(own))))) for label, own in rows.items()
+            }
+            return unpacked, join.metrics.combined(_level_texts(_flat(rows)))
+        given, rows = _wire_rows(cluster, join, arrived, is_end=is_end), {}
+        for stage in join.stages:
+            rows = cluster.run_stage(stage.name, stage.processor, stage.schema, given)
+            given = _flat(rows)
+        if join.rows is not None:
+            complete = {label: answer_rows(self.tasks.schema, own) for label, own in rows.items()}
+        else:
+            complete = {label: list(self.tasks.unpack(iter(_blobs(own)))) for label, own in rows.items()}
+        return complete, join.metrics.combined(_texts(given))
 
 
 @dataclass(frozen=True)
@@ -80,15 +106,19 @@ class QueriesDataflow:
 
     def run(self, cluster: Cluster, arrived: Arrived, *, is_end: bool) -> Output:
         rows = _level_rows(cluster, self.tasks, arrived, is_end=is_end)
-        metrics, blobs = self.tasks.metrics.combined(_level_texts(rows)), _answers_of(rows)
-        found: dict[str, list[Row]] = {}
+        metrics = self.tasks.metrics.combined(_level_texts(_flat(rows)))
+        blobs = {label: _answers_of(own) for label, own in rows.items()}
+        found: dict[str, dict[int, Rows]] = {}
         for template in template_names(self.answers.dataflow):
-            own = [batch.filter(pc.equal(batch.column("source"), template)) for batch in blobs]
+            own = {
+                label: [batch.filter(pc.equal(batch.column("source"), template)) for batch in batches]
+                for label, batches in blobs.items()
+            }
             for tail in self.answers.tails(template, frozenset(self.answers.queries)):
-                found[tail.query] = self._rows_of(tail, _blobs(own))
+                found[tail.query] = {label: self._rows_of(tail, _blobs(part)) for label, part in own.items()}
         return Output(found, metrics)
 
-    def _rows_of(self, tail: QueryTail, blobs: list[pa.RecordBatch]) -> list[Row]:
+    def _rows_of(self, tail: QueryTail, blobs: Batches) -> Rows:
         query = self.answers.queries[tail.number]
         if self.answers.is_ready(tail, as_json=False):
             names = tuple(output.name for output in query.select)
@@ -103,9 +133,9 @@ class QueriesDataflow:
         return [row for row, _, _ in select_rows(query, found, tail.conditions)]
 
 
-def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> list[pa.RecordBatch]:
+def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> Batches:
     """The rows that reach the first stage."""
-    rows: list[pa.RecordBatch] = []
+    rows: Batches = []
     for task in join.inputs:
         match task:
             case PackRows():
@@ -121,7 +151,7 @@ def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: b
     return rows
 
 
-def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> list[pa.RecordBatch]:
+def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> Batches:
     """What Spark SQL sends in place of tuples that the stage is to read."""
     now = arrived.now_us if join.reports_time else UNKNOWN
     return [
@@ -130,27 +160,32 @@ def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> list[
     ]
 
 
-def _level_rows(
-    cluster: Cluster, tasks: LevelTasks, arrived: Arrived, *, is_end: bool
-) -> list[pa.RecordBatch]:
-    """The rows that leave the last level."""
-    rows: list[pa.RecordBatch] = []
+def _level_rows(cluster: Cluster, tasks: LevelTasks, arrived: Arrived, *, is_end: bool) -> dict[int, Batches]:
+    """The rows that leave the last level, by bucket."""
+    given: Batches = []
     for task in tasks.inputs:
         if isinstance(task, PackFeeds):
             keep = [(KEEP, task.keep, "boolean")] if task.keep is not None else []
             names = [task.name, task.stream]
-            given = arrived.project(task.stream, names, [*task.columns, *keep])
+            read = arrived.project(task.stream, names, [*task.columns, *keep])
         else:
-            given = arrived.name_files(task.streams, reports_time=tasks.reports_time)
-        rows += cluster.run_map(task.pack, given)
+            read = arrived.name_files(task.streams, reports_time=tasks.reports_time)
+        given += cluster.run_map(task.pack, read)
     if is_end:
-        rows.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
+        given.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
+    rows: dict[int, Batches] = {}
     for stage in tasks.stages:
-        rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, rows)
+        rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, given)
+        given = _flat(rows)
     return rows
 
 
-def _answers_of(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _flat(rows: Mapping[int, Batches]) -> Batches:
+    """The rows of all buckets."""
+    return [batch for own in rows.values() for batch in own]
+
+
+def _answers_of(rows: Batches) -> Batches:
     """Rows (source, chunk), as the compiled dataflow selects them."""
     found = []
     for batch in rows:
@@ -160,15 +195,15 @@ def _answers_of(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return found
 
 
-def _blobs(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _blobs(rows: Batches) -> Batches:
     return [batch.select([CHUNK]) for batch in rows]
 
 
-def _texts(rows: list[pa.RecordBatch]) -> list[str]:
+def _texts(rows: Batches) -> list[str]:
     """The metrics that buckets report."""
     return [text for batch in rows for text in batch.column(METRICS).drop_null().to_pylist()]
 
 
-def _level_texts(rows: list[pa.RecordBatch]) -> list[str]:
+def _level_texts(rows: Batches) -> list[str]:
     messages = (message for batch in rows for message in LEVEL_MESSAGES.from_arrow(batch))
     return [message.text for message in messages if isinstance(message, LevelMetrics)]

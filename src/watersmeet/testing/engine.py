@@ -10,47 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType
-
 from watersmeet.errors import ConfigurationError
-from watersmeet.kernel import StateLimit
 from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
-from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import MAX_INPUTS, Query, Stream
-from watersmeet.query.arrow_types import arrow_type
-from watersmeet.spark.compile.plan_tasks import plan_tasks
-from watersmeet.spark.compile.tasks import TaskOptions
-from watersmeet.spark.exchange.hot_keys import DEFAULT_MIN_ROWS, HotKeySettings
-from watersmeet.spark.multiquery.answers import AnswerDecoder
-from watersmeet.spark.multiquery.compile import dataflow_fingerprint
-from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
-from watersmeet.spark.multiquery.ship import ship_inline
-from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.script import Batch, Written, as_oracle, read_batch, read_instant
-from watersmeet.testing.sources import Arrived, may_be_files, write_files
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """How a query is run in process."""
-
-    partitions: int = 3  # shuffle partitions: buckets at the most
-    workers: int = 2
-    routing: str = "shares"  # or pipeline, rewrite
-    direct_files: bool = False  # tuples come as Parquet files, which the engine reads itself where it can
-    hot_values: bool = False  # whether frequent values are spread over buckets
-    hot_min_rows: int = DEFAULT_MIN_ROWS  # tuples to be seen before any value is taken for hot
-    may_heat: bool = True  # False lets hot values cool, and no more heat
-    state_limit: StateLimit | None = None
-    statistics: Statistics | None = None
-    map_tasks: int = 2  # that read each stream
-    seed: int = 0  # of the order of rows in the shuffle, and of how tasks fail
-    tuning: Tuning = DEFAULT  # the sizes by which the engine works
+from watersmeet.testing.setup import Setup, direct_streams, queries_dataflow, query_dataflow
+from watersmeet.testing.sources import Arrived, write_files
 
 
 @dataclass(frozen=True)
@@ -156,61 +125,24 @@ class InProcessEngine:
     def _write(self, arrived: Arrived) -> dict[str, list[str]]:
         folder = self.folder / "files" / f"{self.cluster.batch}"
         folder.mkdir(parents=True)
-        direct = self._direct()
+        direct = direct_streams(self.streams)
         return {
             name: write_files(folder, arrived.streams[name], rows, self.setup.map_tasks)
             for name, rows in arrived.rows.items()
             if name in direct and rows
         }
 
-    def _direct(self) -> dict[str, str | None]:
-        return {stream.name: None for stream in self.streams if may_be_files(stream)}
-
     def _plan(self) -> QueryDataflow | QueriesDataflow:
-        queries = self._queries
-        return self._plan_query(queries) if isinstance(queries, Query) else self._plan_queries(queries)
-
-    def _plan_query(self, query: Query) -> QueryDataflow:
-        setup = self.setup
-        plan = plan_physical(query, setup.partitions, setup.statistics, setup.routing)
-        hot = HotKeySettings(str(self.folder / "routing"), setup.may_heat, setup.hot_min_rows)
-        options = TaskOptions(
-            types=_types(self.streams),
-            direct=self._direct() if setup.direct_files else {},
-            limit=setup.state_limit,
-            hot=hot if setup.hot_values else None,
-            parallelism=setup.workers,
-            tuning=setup.tuning,
-        )
-        return QueryDataflow(plan_tasks(plan, options))
-
-    def _plan_queries(self, queries: Mapping[str, Query]) -> QueriesDataflow:
-        setup = self.setup
+        queries, setup = self._queries, self.setup
+        if isinstance(queries, Query):
+            plan = plan_physical(queries, setup.partitions, setup.statistics, setup.routing)
+            return query_dataflow(plan, setup, self.folder / "routing")
         registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
         dataflow = plan_dataflow(registered, self.streams, MAX_INPUTS - 1, setup.statistics)
         dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
-        ship = ship_inline(dataflow)
-        tasks = plan_levels(
-            dataflow,
-            ship,
-            dataflow_inputs(dataflow, self.streams),
-            partitions=setup.partitions,
-            fingerprint=dataflow_fingerprint(dataflow, self.streams, setup.partitions),
-            direct=self._direct() if setup.direct_files else {},
-            tuning=setup.tuning,
-        )
-        by_number = {each.number: each.query for each in registered}
-        return QueriesDataflow(tasks, AnswerDecoder(ship, by_number, _types(self.streams)))
+        return queries_dataflow(dataflow, dict(enumerate(queries.values())), self.streams, setup)
 
 
 def _streams(queries: Sequence[Query]) -> tuple[Stream, ...]:
     """The streams that queries read, each once."""
     return tuple({stream.name: stream for query in queries for stream in query.streams}.values())
-
-
-def _types(streams: Sequence[Stream]) -> dict[str, dict[str, DataType]]:
-    """The types of the streams' columns as Spark has them."""
-    return {
-        stream.name: {column.name: from_arrow_type(arrow_type(column.type)) for column in stream.columns}
-        for stream in streams
-    }

@@ -13,8 +13,9 @@ from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.query import Column, Query, Stream, parse_duration
 from watersmeet.sql import bind_query, parse_pipeline
 from watersmeet.testing.answers import query_time
-from watersmeet.testing.engine import InProcessEngine, Setup, Step
+from watersmeet.testing.engine import InProcessEngine, Step
 from watersmeet.testing.script import Batch, Written
+from watersmeet.testing.setup import Setup
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

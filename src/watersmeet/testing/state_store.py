@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 Key = tuple[Hashable, ...]
+Contents = Mapping[tuple[str, Key], Any]  # by the name of a map and a key in it
 
 
 class StateStore:
     """The committed state of one bucket of one stage, and what the attempt under way has written."""
 
-    def __init__(self) -> None:
-        self._committed: dict[tuple[str, Key], Any] = {}
+    def __init__(self, committed: Contents | None = None) -> None:
+        self._committed: dict[tuple[str, Key], Any] = dict(committed or {})
         self.reads: list[Key] = []  # of the attempt under way
         self._now = dict(self._committed)
 
@@ -22,6 +23,11 @@ class StateStore:
 
     def commit(self) -> None:
         self._committed = dict(self._now)
+
+    @property
+    def written(self) -> Contents:
+        """What the attempt under way would commit."""
+        return dict(self._now)
 
     @property
     def keys(self) -> list[Key]:

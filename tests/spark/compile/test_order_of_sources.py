@@ -66,9 +66,12 @@ def test_sources_stand_in_the_order_of_from_each_stream_once(spark: SparkSession
         spark.conf.set(DIRECT, is_direct)
         session = Session(spark)
         pipeline = session.read(case.file)
+        queries = dict(zip(QUERIES, pipeline.queries, strict=True))
         root = str(tmp_path / f"checkpoint-{compared}")
         options = RunOptions(limit=limit, routing=routing)
-        for name, job in zip(QUERIES, session._jobs(pipeline, case.file, root, options, None), strict=True):
+        for job in session._jobs(
+            queries, pipeline, base=tmp_path, root=root, options=options, statistics=None
+        ):
             answers = Compiler(
                 spark=spark,
                 plan=job.plan,
@@ -77,7 +80,7 @@ def test_sources_stand_in_the_order_of_from_each_stream_once(spark: SparkSession
                 control=job.checkpoint.control(),
                 limit=limit,
             ).answers()
-            assert _slots(answers) == ["s3", "s2", "s1", "control"], (name, is_direct, limit, routing)
+            assert _slots(answers) == ["s3", "s2", "s1", "control"], (job.name, is_direct, limit, routing)
             compared += 1
     assert compared == 6 * len(QUERIES)
 

@@ -69,9 +69,10 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"
     spark.conf.set(follow_up, "false")
     try:
-        [unwatched] = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE).jobs
-        while unwatched._query is not None and unwatched._query.isActive:
-            unwatched._query.awaitTermination(1)
+        run = Session(spark).start(case.file, checkpoint=case.checkpoint, options=ONCE)
+        while run.jobs[0]._query is not None and run.jobs[0]._query.isActive:  # it is not followed
+            run.jobs[0]._query.awaitTermination(1)
+        run.stop()
     finally:
         spark.conf.unset(follow_up)
     assert len(case.found(spark)) < len(oracle.run(case.query, case.batches, flush=True).rows)

@@ -42,6 +42,13 @@ def held_by_another(path: Path, holder: Holder) -> Iterator[subprocess.Popen[str
             process.kill()
 
 
+def is_locked(path: Path) -> bool:
+    """Whether another process finds the file locked."""
+    ask = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'a'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    asked = subprocess.run([sys.executable, "-c", ask, str(path)], capture_output=True, check=False)
+    return b"BlockingIOError" in asked.stderr
+
+
 def test_a_second_run_in_another_process_is_refused_until_the_first_is_killed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -65,10 +72,15 @@ def test_a_second_run_in_this_process_is_refused_until_the_first_has_ended(
     first = hold_checkpoint(spark, str(tmp_path / "c"))
     with pytest.raises(ConfigurationError, match=rf"in use by this very process \({os.getpid()}\), since"):
         hold_checkpoint(spark, str(tmp_path / "c"))
+    (tmp_path / "link").symlink_to(tmp_path / "c")
+    with pytest.raises(ConfigurationError, match="in use by this very process"):
+        hold_checkpoint(spark, str(tmp_path / "link"))
+    assert is_locked(tmp_path / "c" / LOCK), "a refusal does not unlock it"
     with held_checkpoint(spark, str(tmp_path / "other")):
         first.check()
     first.release()
     first.release()
+    assert not is_locked(tmp_path / "c" / LOCK)
     hold_checkpoint(spark, str(tmp_path / "c")).release()
 
 

@@ -34,7 +34,10 @@ LOCK = "run.lock"
 LEASE = "lease.lock"
 DYING_S = 20.0  # for the JVM of a killed program to end
 POLL_S = 0.1
-_HELD: set[Any] = set()  # a lock that nobody refers to would be closed, while its queries may go on
+
+# Locks held by this process, by path. One that nobody refers to would be closed while its queries may go on.
+# And a process that opens a locked file again loses its lock when it closes that, so it looks here first.
+_HELD: dict[str, FileLock] = {}
 
 
 class RunLock(Protocol):
@@ -90,6 +93,8 @@ def in_use(folder: str | Path, holder: Holder | None) -> ConfigurationError:
 class FileLock:
     """A lock of the operating system's, held by Spark's JVM."""
 
+    path: str
+    holder: Holder
     file: Any  # java.io.RandomAccessFile: closing it, or the end of the JVM, unlocks
 
     def check(self) -> None:
@@ -99,8 +104,8 @@ class FileLock:
         """It cannot be lost."""
 
     def release(self) -> None:
-        if self in _HELD:
-            _HELD.discard(self)
+        if _HELD.get(self.path) is self:
+            del _HELD[self.path]
             with suppress(Py4JJavaError, OSError):  # where the JVM is gone, so is the lock
                 self.file.close()
 
@@ -108,13 +113,16 @@ class FileLock:
 def _lock_file(spark: SparkSession, path: Path, me: Holder) -> FileLock | None:
     """The lock, or None where the disk has no locks; waits for the JVM of a program that was killed."""
     jvm: Any = spark.sparkContext._jvm
+    real_path = os.path.realpath(path)
+    if (own := _HELD.get(real_path)) is not None:
+        raise in_use(path.parent, own.holder)
     try:
         file = jvm.java.io.RandomAccessFile(str(path), "rw")
     except Py4JJavaError as error:
         raise OSError(str(error.java_exception.getMessage())) from None
     deadline = time.monotonic() + DYING_S
     try:
-        while not _try_lock(file):
+        while file.getChannel().tryLock() is None:
             holder = Holder.from_text(path.read_text(encoding="utf-8"))
             if holder is None or not _is_dead(holder) or time.monotonic() > deadline:
                 file.close()
@@ -125,18 +133,7 @@ def _lock_file(spark: SparkSession, path: Path, me: Holder) -> FileLock | None:
     except Py4JJavaError:
         file.close()
         return None
-    held = FileLock(file)
-    _HELD.add(held)
-    return held
-
-
-def _try_lock(file: Any) -> bool:
-    try:
-        return file.getChannel().tryLock() is not None
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() == "OverlappingFileLockException":
-            return False  # another run of this very JVM
-        raise
+    return _HELD.setdefault(real_path, FileLock(real_path, me, file))
 
 
 def _is_dead(holder: Holder) -> bool:

@@ -31,6 +31,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+STATE_COMMITS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 STATE_RECORDS = "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -44,6 +45,9 @@ SETTINGS: Mapping[str, str] = {
     PROVIDER: ROCKSDB,
     # A commit then writes what changed, not a snapshot of the whole state.
     CHANGELOG: "true",
+    # Two tries of one task both upload their changes. In this format each upload has a name of its own,
+    # and the commit log says which one counts; in the older one a version may be read on the wrong one.
+    STATE_COMMITS: "2",
     # Counting keys costs a read for every write; the stage reports its own state size.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A hundred batches of old state, the default, is disk and listing time that no restart uses.

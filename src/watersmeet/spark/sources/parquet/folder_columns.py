@@ -26,11 +26,16 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+def is_pattern(path: str) -> bool:
+    """Whether Spark takes a path for a pattern of paths."""
+    return bool(_PATTERN.search(path))
+
+
 def column_root(path: Path, source: Connector) -> str | None:
     """The folder below which folders give columns to the files of a source at `path`, if they do."""
     if (source.option("recursiveFileLookup") or "").lower() == "true":
         return None
-    return source.option("basePath") if _PATTERN.search(str(path)) else str(path)
+    return source.option("basePath") if is_pattern(str(path)) else str(path)
 
 
 def folder_values(path: str, root: str | None) -> dict[str, str]:

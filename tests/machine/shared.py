@@ -1,0 +1,248 @@
+"""A shared dataflow under the machine: the real server, its record and requests, while queries come and go.
+
+Requests are sent at any time. A server is killed wherever it or its Spark query makes something durable, it
+cuts batches off when it changes the queries, and a batch may fail: the next server then begins its changes
+with that batch, so that it is done again with other queries.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.kernel.multiquery.feeding import expected_rows
+from tests.machine.run_batch import Settings, next_batch, run_batch
+from tests.machine.schedule import Schedule
+from tests.machine.world import World
+from tests.serve.registry.dataflows import PLANNER
+from watersmeet.errors import DataError
+from watersmeet.oracle import oracle
+from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.serve.registry.changes import BoundDataflow
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import Registration, RegistryRecord, require_record, write_record
+from watersmeet.serve.registry.requests import Drop, Mailbox, Submit, send
+from watersmeet.serve.server import Server
+from watersmeet.spark.metrics.progress import Progress
+from watersmeet.testing.dataflow import QueriesDataflow
+from watersmeet.testing.setup import queries_dataflow
+
+DECLARATIONS = "".join(
+    f"CREATE STREAM {name} (x BIGINT, y BIGINT, v BIGINT, ts TIMESTAMP) "
+    f"WITH (format = 'parquet', path = '{name}', event_time = 'ts', lateness = '{lateness} us');\n"
+    for name, lateness in (("s1", 0), ("s2", 5), ("s3", 1))
+)
+QUERIES = (
+    "SELECT a.v AS l, b.v AS r FROM s1 [RANGE 20 US] AS a, s2 [RANGE 20 US] AS b WHERE a.x = b.x",
+    "SELECT a.v + 1 AS l, b.v AS r FROM s1 [RANGE 20 US] AS a, s2 [RANGE 20 US] AS b WHERE a.x = b.x",
+    "SELECT a.v AS l, b.v AS r FROM s1 [RANGE 20 US] AS a, s2 [RANGE 20 US] AS b "
+    "WHERE a.x = b.x AND a.v <= b.v",
+    "SELECT a.v AS l, b.v AS r FROM s1 [RANGE 30 US] AS a, s3 [RANGE 10 US] AS b WHERE a.y = b.y AND a.v > 1",
+    "SELECT a.v AS l, c.v AS r FROM s1 [RANGE 20 US] AS a, s2 [RANGE 20 US] AS b, s3 [RANGE 20 US] AS c "
+    "WHERE a.x = b.x AND b.y = c.y",
+    "SELECT a.v AS l, b.v AS r FROM s2 [TUMBLE 15 US] AS a, s3 [UNBOUNDED] AS b WHERE a.x = b.x",
+)
+NAMES = ("ann", "bob", "cy")
+FAILS, CUTS = 0.06, 0.5
+TUPLES, SPAN_US = 8, 60
+
+
+@dataclass(frozen=True)
+class ScheduledFolder(RegistryFolder):
+    """The folder as the server writes it: every file but its heartbeat is a step of the schedule."""
+
+    schedule: Schedule = field(compare=False)
+
+    def write(self, name: str, text: str) -> None:
+        if name == "status.json":
+            super().write(name, text)
+            return
+        with self.schedule.durable(f"server: write {_kind(name)}"):
+            super().write(name, text)
+
+    def remove(self, name: str) -> None:
+        with self.schedule.durable(f"server: remove {_kind(name)}"):
+            super().remove(name)
+
+
+@dataclass
+class SharedCase:
+    """What outlives servers: the folder, what clients still want, and all that was ever registered."""
+
+    world: World
+    folder: ScheduledFolder
+    wishes: int  # requests still to be sent
+    registered: dict[int, Registration] = field(default_factory=dict)
+    tried: set[tuple[int, int]] = field(default_factory=set)  # number of a query, batch
+
+    @staticmethod
+    def of(schedule: Schedule, path: Path, settings: Settings) -> SharedCase:
+        """A dataflow without queries, for which two requests wait."""
+        record = RegistryRecord(
+            id="0123abcd",
+            file=str(path / "streams.sql"),
+            declarations=DECLARATIONS,
+            levels=2,
+            partitions=settings.setup.partitions,
+            checkpoint=str(path),
+        )
+        write_record(RegistryFolder(path), record)
+        batches = draw_batches(schedule.random, [stream.name for stream in record.pipeline.streams])
+        streams = record.pipeline.streams
+        world = World.of(streams, batches, schedule, path, settings.setup.workers)
+        case = SharedCase(world, ScheduledFolder(path, schedule), schedule.choose([2, 3, 5]))
+        for name in NAMES[:2]:
+            case.send(Submit(((name, schedule.choose(QUERIES)),)))
+        return case
+
+    def serve(self, settings: Settings, run: int) -> None:
+        """Serves until all files are taken and all requests are answered."""
+        engine = MachineEngine(self, settings, run)
+        record = require_record(self.folder)
+        try:
+            server = Server(folder=self.folder, record=record, engine=engine, planner=PLANNER)
+            server.on_change = lambda change: self.look()
+            server.serve(until=lambda: self.is_done)
+        finally:
+            self.look()
+
+    def look(self) -> None:
+        """Remembers which queries the record has, and for which batches."""
+        record = require_record(RegistryFolder(self.folder.path))
+        self.registered |= {query.number: query for query in record.queries}
+
+    @property
+    def is_done(self) -> bool:
+        world = self.world
+        taken = {name for log in world.log.sources.values() for entry in log for name in entry}
+        has_files = bool(world.to_come) or taken != set(world.there) or world.log.has_more
+        asks = bool(self.wishes) or bool(Mailbox(RegistryFolder(self.folder.path)).pending())
+        return not has_files and not asks and world.log.newest == world.log.committed
+
+    def wish(self) -> None:
+        """A client may want another query, or one less."""
+        schedule = self.world.schedule
+        if self.wishes and schedule.chance(0.4):
+            self.wishes -= 1
+            name = schedule.choose(NAMES)
+            submit = Submit(((name, schedule.choose(QUERIES)),))
+            self.send(schedule.choose([submit, Drop((name,))]))
+
+    def send(self, request: Submit | Drop) -> None:
+        self.world.schedule.note(f"a client asks: {request}")
+        send(RegistryFolder(self.folder.path), request)
+
+    def expected(self) -> dict[str, tuple[list[oracle.Row], list[oracle.Row]]]:
+        """By query as sinks call it, its answers: at least these, at most those.
+
+        The last batch of a query that was dropped because it failed may have been published before.
+        """
+        batches, record = self.world.micro_batches(), require_record(RegistryFolder(self.folder.path))
+        found = {}
+        for number, query in self.registered.items():
+            bound = record.bind(query.sql, query.name)
+            last = query.until + ((number, query.until) in self.tried)
+            bounds = [expected_rows(bound, batches, query.since, until) for until in (query.until, last)]
+            found[f"{query.name}-{number}"] = (bounds[0], bounds[1])
+        return found
+
+
+@dataclass
+class MachineEngine:
+    """Runs the dataflow's Spark query as the machine does."""
+
+    case: SharedCase
+    settings: Settings
+    run: int
+    process: int | None = None
+
+    def job(self, current: BoundDataflow, before: Progress | None) -> MachineJob:
+        return MachineJob(self, current, before)
+
+    def check_side_queries(self) -> None:
+        pass
+
+    def newest(self) -> int:
+        return self.case.world.log.newest
+
+    def committed(self) -> int:
+        return self.case.world.log.committed
+
+
+@dataclass
+class MachineJob:
+    """One run of the Spark query: a batch for each poll."""
+
+    engine: MachineEngine
+    current: BoundDataflow
+    progress: Progress | None
+    runs: bool = False
+    dataflow: QueriesDataflow | None = None
+
+    def start(self) -> None:
+        self.runs = True
+        setup = replace(self.engine.settings.setup, partitions=self.current.record.partitions)
+        world = self.engine.case.world
+        self.dataflow = queries_dataflow(self.current.dataflow, self.current.queries, world.streams, setup)
+
+    def stop(self) -> None:
+        """Ends the query, perhaps in the middle of a batch."""
+        schedule = self.engine.case.world.schedule
+        if self.runs and schedule.chance(CUTS) and next_batch(self._world, self._settings, waits=False):
+            schedule.note("the batch is cut off")
+            if schedule.chance(0.7):
+                self._run_batch(most_sinks=schedule.choose([0, 1, 2]))
+        self.runs = False
+
+    def is_running(self) -> bool:
+        return self.runs
+
+    def poll(self) -> list[Progress]:
+        if not self.runs:
+            return []
+        self.engine.case.wish()
+        if next_batch(self._world, self._settings, waits=False):
+            if self._world.schedule.strikes("failing batch", FAILS):
+                self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2]))
+                self.runs = False
+                raise DataError("a query divides by zero")
+            self._run_batch()
+        return []
+
+    @property
+    def _world(self) -> World:
+        return self.engine.case.world
+
+    @property
+    def _settings(self) -> Settings:
+        return self.engine.settings
+
+    def _run_batch(self, most_sinks: int | None = None) -> None:
+        assert self.dataflow is not None
+        batch = self._world.log.newest
+        there = [tail for tail in self.current.dataflow.tails if tail.since <= batch < tail.until]
+        self.engine.case.tried |= {(tail.number, batch) for tail in there}
+        named = {tail.query: f"{tail.query}-{tail.number}" for tail in there}
+        run_batch(self._world, self.dataflow, self._settings, self.engine.run, named, most_sinks)
+
+
+def draw_batches(rng: random.Random, streams: Sequence[str]) -> list[MicroBatch]:
+    """A few tuples of each stream, about in order."""
+    found: list[MicroBatch] = []
+    for start in range(0, SPAN_US, SPAN_US // 4):
+        batch: Mapping[str, list[Tuple]] = {
+            stream: [
+                Tuple(start + rng.randrange(20), {name: rng.choice([0, 0, 1, 2, None]) for name in "xyv"})
+                for _ in range(rng.randrange(TUPLES // 2))
+            ]
+            for stream in streams
+        }
+        found.append(batch)
+    return found
+
+
+def _kind(name: str) -> str:
+    """A file's name without what differs from run to run."""
+    return name.partition("/")[0] if "/" in name else name
