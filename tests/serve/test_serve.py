@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.pipelines import QUERIES, Case, arrive, pipeline_text, random_batches
-from tests.spark.processes import descendants, jvm, kill
+from tests.spark.processes import jvm, kill
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch
 from watersmeet.query import NEVER
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
-from watersmeet.serve.registry.record import require_record
 from watersmeet.serve.registry.requests import REPLIES, Drop, Reply, Request, Submit, send
 from watersmeet.sql import parse_pipeline
 
@@ -46,6 +47,7 @@ SELECTS = {
     "pairs": f"SELECT a.k, a.v AS va, b.v AS vb, answer_time {PAIRS} AND a.v > 3",
     "sums": f"SELECT a.k, a.v + b.v AS total {PAIRS}",
     "plain": QUERIES["plain"],
+    "late": f"SELECT b.k, b.v * 10 AS tens {PAIRS}",
 }
 
 
@@ -119,15 +121,14 @@ class ServedDataflow:
         assert self.process.wait(PATIENCE_S) == 143, self.said
 
     def kill(self, rng: random.Random) -> None:
-        """Kills the server, its JVM, or both; returns when nothing of it is left."""
+        """Kills the server alone, whose JVM goes on for a moment, or both."""
         assert self.process is not None
-        below = [each.pid for each in descendants(self.process.pid)]
+        self.check_alive()
         victims = rng.choice([[self.process.pid], [jvm(self.process.pid), self.process.pid]])
         for victim in victims:
             if victim is not None:
                 kill(victim)
         self.process.wait(PATIENCE_S)
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the processes ended")
 
     def send(self, key: str, request: Request) -> None:
         self.sent[key] = send(self.folder, request)
@@ -177,16 +178,18 @@ class ServedDataflow:
             before = now
         return found
 
-    def check(self, name: str, since: int, until: int = NEVER) -> None:
+    def check(self, name: str, *periods: tuple[int, int]) -> None:
         """A query's sink holds what the oracle says of the tuples it was there for, each answer once."""
         query = self.case.queries[list(SELECTS).index(name)]
-        expected = oracle.run(query, self.tuples(since, until), flush=True)
-        assert expected.rows, "a query without answers proves nothing"
+        expected: Counter[Any] = Counter()
+        for since, until in periods:
+            expected += oracle.bag(oracle.run(query, self.tuples(since, until), flush=True).rows)
+        assert expected, "a query without answers proves nothing"
         files = (self.case.folder / str(query.sink)).glob("*.parquet")
         rows = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
         assert {row["query"] for row in rows} == {name}
         found = [tuple(row[output.name] for output in query.select) for row in rows]
-        assert oracle.bag(found) == oracle.bag(expected.rows), name
+        assert oracle.bag(found) == expected, name
 
 
 def new_dataflow(folder: Path, batches: Sequence[MicroBatch], first: str) -> ServedDataflow:
@@ -218,16 +221,11 @@ def dataflows(tmp_path: Path) -> Any:
             dataflow.process.wait(PATIENCE_S)
 
 
-def test_queries_come_and_go_while_tuples_flow_and_a_server_is_killed(dataflows: Any) -> None:
-    dataflow: ServedDataflow = dataflows(seed=31, count=8, first="pairs")
-    dataflow.arrive(2)
-    dataflow.serve("--streams", "pipeline.sql", "--levels", "2")
-    dataflow.await_all()
-
+def submit_and_tail(dataflow: ServedDataflow) -> int:
+    """Submits a query and follows its answers, beside one that is refused; the batch it begins with."""
     (dataflow.case.folder / "chain.sql").write_text(dataflow.inserts["chain"])
     said = dataflow.run("submit", "flow", "chain", "chain.sql")
     assert said.returncode == 0, said.stderr
-    chain = int(said.stdout.split()[3])
     dataflow.send("bad", Submit((("bad", f"SELECT no_such_function(a.k) AS x {PAIRS}"),)))
     refusal = dataflow.await_reply("bad").refusal
     assert refusal is not None
@@ -246,63 +244,57 @@ def test_queries_come_and_go_while_tuples_flow_and_a_server_is_killed(dataflows:
     dataflow.await_all()
     answers = [json.loads(line) for line in tail.communicate(timeout=PATIENCE_S)[0].splitlines()]
     assert [set(answer) for answer in answers] == [{"va", "vb", "vc"}] * 3
+    return int(said.stdout.split()[3])
 
-    dataflow.send("sums", Submit((("sums", dataflow.inserts["sums"]), ("plain", dataflow.inserts["plain"]))))
-    dataflow.send("drop", Drop(("pairs",)))
-    rng = random.Random(31)
-    time.sleep(rng.uniform(0, 4))  # while the change is planned, or while the Spark query stops and starts
-    dataflow.kill(rng)
-    dataflow.serve()
-    until = dataflow.reply("drop")
+
+def requests_of(dataflow: ServedDataflow, number: int) -> dict[str, Request]:
+    """What is asked for in a round, by a key of its own; from the third on `late` comes and goes."""
+    if number == 0:
+        both = tuple((name, dataflow.inserts[name]) for name in ("sums", "plain"))
+        return {"sums": Submit(both), "drop pairs": Drop(("pairs",))}
+    if number == 1:
+        return {"drop chain": Drop(("chain",))}
+    submit = Submit((("late", dataflow.inserts["late"]),))
+    return {f"late {number}": Drop(("late",)) if number % 2 else submit}
+
+
+def test_queries_come_and_go_while_tuples_flow_and_servers_are_killed(
+    dataflows: Any, long_mode: bool
+) -> None:
+    rounds = 20 if long_mode else 3
+    dataflow: ServedDataflow = dataflows(seed=31, count=2 * rounds + 6, first="pairs")
     dataflow.arrive(2)
-    dataflow.await_all()
-
-    dataflow.send("drop chain", Drop(("chain",)))
-    gone = dataflow.reply("drop chain")
-    dataflow.arrive(2)
-    dataflow.await_all()
-    listed = list_queries(dataflow.folder)
-    assert [query.name for query in listed.queries] == ["sums", "plain"]
-    assert listed.is_served
-    dataflow.stop()
-    dataflow.check("pairs", 0, until)
-    dataflow.check("chain", chain, gone)
-    dataflow.check("sums", dataflow.reply("sums"))
-    dataflow.check("plain", dataflow.reply("sums"))
-
-
-@pytest.mark.variant  # eight more kills
-def test_killed_during_registration_and_restart_it_loses_and_repeats_nothing(dataflows: Any) -> None:
-    rounds = 8
-    rng = random.Random(32)
-    dataflow: ServedDataflow = dataflows(seed=32, count=2 * rounds + 4, first="pairs")
-    dataflow.arrive(1)
     dataflow.serve("--streams", "pipeline.sql", "--levels", "2")
     dataflow.await_all()
-    later = {1: "chain", 2: "sums", 3: "plain"}
-    for attempt in range(1, rounds + 1):
+    chain = submit_and_tail(dataflow)
+
+    rng = random.Random(31)
+    for number in range(rounds):
         dataflow.arrive(2)
-        if attempt in later:
-            dataflow.send(later[attempt], Submit(((later[attempt], dataflow.inserts[later[attempt]]),)))
-        if attempt == rounds:
-            dataflow.send("drop", Drop(("pairs",)))
-        # While the change is planned, while the Spark query is stopped and started, or soon after.
-        time.sleep(rng.uniform(0, 4))
+        requests = requests_of(dataflow, number)
+        for key, request in requests.items():
+            dataflow.send(key, request)
+        time.sleep(rng.uniform(0, 4))  # while the change is planned, or the Spark query stops and starts
         dataflow.kill(rng)
         dataflow.serve()
-        if attempt % 2:
+        if long_mode and number % 2:
             time.sleep(rng.uniform(0, 10))  # while the next server starts, too
             dataflow.kill(rng)
             dataflow.serve()
-        dataflow.await_all()
-    until = dataflow.reply("drop")
-    dataflow.arrive(3)
+        for key in requests:
+            dataflow.reply(key)
+
+    dataflow.arrive(2)
     dataflow.await_all()
+    came = [dataflow.reply(f"late {number}") for number in range(2, rounds, 2)]
+    went = [dataflow.reply(f"late {number}") for number in range(3, rounds, 2)]
+    listed = list_queries(dataflow.folder)
+    staying = ["sums", "plain", "late"] if len(went) < len(came) else ["sums", "plain"]
+    assert [query.name for query in listed.queries] == staying
+    assert listed.is_served
     dataflow.stop()
-    assert [q.name for q in require_record(dataflow.folder).staying.values()] == [
-        name for attempt, name in later.items() if attempt <= rounds
-    ]
-    dataflow.check("pairs", 0, until)
-    for attempt, name in later.items():
-        if attempt <= rounds:
-            dataflow.check(name, dataflow.reply(name))
+    dataflow.check("pairs", (0, dataflow.reply("drop pairs")))
+    dataflow.check("chain", (chain, dataflow.reply("drop chain")))
+    dataflow.check("sums", (dataflow.reply("sums"), NEVER))
+    dataflow.check("plain", (dataflow.reply("sums"), NEVER))
+    dataflow.check("late", *itertools.zip_longest(came, went, fillvalue=NEVER))

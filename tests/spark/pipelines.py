@@ -67,7 +67,7 @@ class Case:
 
     def found(self, spark: SparkSession, query: Query | None = None) -> list[tuple[Any, ...]]:
         sink = (query or self.query).sink
-        return [tuple(row) for row in spark.read.parquet(str(self.folder / f"{sink}")).collect()]
+        return [tuple(row) for row in spark.read.parquet(f"file:{self.folder / str(sink)}").collect()]
 
 
 def write_case(

@@ -27,6 +27,7 @@ class Request:
     checkpoint: str
     log: str
     master: str = "local[2]"
+    available_now: bool = True
     flush: bool = True
     conf: dict[str, str] = field(default_factory=dict)
 
@@ -38,7 +39,7 @@ class Request:
 def main(request: Request) -> None:
     session = Session(master=request.master, conf={**SMALL, **request.conf}, log=Path(request.log))
     print("started", flush=True)
-    options = RunOptions(available_now=True, flush=request.flush)
+    options = RunOptions(available_now=request.available_now, flush=request.flush)
     session.run(request.file, checkpoint=request.checkpoint, options=options, on_progress=_tell)
     session.spark.stop()
 

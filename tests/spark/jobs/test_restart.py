@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -171,17 +172,45 @@ def remote(spark: SparkSession, tmp_path: Path) -> str:
     return mount(spark, tmp_path)
 
 
+@pytest.fixture
+def elsewhere(spark: SparkSession, remote: str) -> Iterator[str]:
+    """The same, and Hadoop's default for paths without a scheme."""
+    context: Any = spark.sparkContext._jsc
+    settings, key = context.hadoopConfiguration(), "fs.defaultFS"
+    before = settings.get(key)
+    settings.set(key, remote.removesuffix("data"))
+    yield remote
+    settings.set(key, before)
+
+
 def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_flush(
-    spark: SparkSession, tmp_path: Path, remote: str
+    spark: SparkSession, tmp_path: Path, elsewhere: str
 ) -> None:
+    """So may a source and a sink; those without a scheme are on this disk, whatever Hadoop's default."""
+    for name in ("s3", "out"):
+        (tmp_path / "mounted" / name).mkdir()
+        (tmp_path / name).symlink_to(tmp_path / "mounted" / name)
     case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=2), arrived=1)
+    text = case.file.read_text().replace("path = 's3'", "path = 'viewfs:///data/s3'")
+    case.file.write_text(text.replace("path = 'out'", f"path = '{elsewhere}/out'"))
     session = Session(spark)
-    session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
+    session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=ONCE)
     arrive(case, [1])
-    session.run(case.file, checkpoint=f"{remote}/checkpoint", options=TO_THE_END)
+    session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=TO_THE_END)
     case.check(spark)
+    assert sorted(path.name for path in (tmp_path / "mounted").iterdir()) == ["checkpoint", "out", "s3"]
     with pytest.raises(ConfigurationError, match=r"was ended by --flush.*another checkpoint"):
-        session.run(case.file, checkpoint=f"{remote}/checkpoint", options=ONCE)
+        session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=ONCE)
+
+
+def test_paths_without_a_scheme_are_on_this_disk_whatever_hadoops_default(
+    spark: SparkSession, tmp_path: Path, elsewhere: str
+) -> None:
+    case = write_case(tmp_path, QUERIES["chain"], random_batches(seed=9, count=1))
+    Session(spark).run(case.file, checkpoint=case.checkpoint, options=ONCE)
+    case.check(spark, flush=False)
+    assert list(case.checkpoint.glob("*/spark/offsets/0"))
+    assert not list((tmp_path / "mounted").iterdir())
 
 
 def test_a_folder_is_the_same_on_this_disk_and_on_another_file_system(

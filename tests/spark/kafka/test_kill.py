@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.jobs.test_kill import _await_end
 from tests.spark.kafka.broker import Broker, jars_setting
 from tests.spark.kafka.packets import SELECT, Packets, answers_in_topic, as_selected
 from tests.spark.processes import descendants, kill
@@ -133,4 +132,3 @@ def _killed_at_the_end(file: Path) -> Iterator[subprocess.Popen[str]]:
         for pid in [process.pid, *below]:
             kill(pid)
         process.communicate(timeout=120)
-        _await_end(below)

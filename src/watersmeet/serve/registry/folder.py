@@ -21,6 +21,7 @@ from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.storage.folder import write_whole
+from watersmeet.spark.storage.paths import has_scheme
 
 LOCK = "lock"
 _LOCK_PATIENCE_S = 1.0  # a client that checks whether the lock is held holds it for a moment itself
@@ -31,6 +32,13 @@ class RegistryFolder:
     """Reads and writes files of the folder by name."""
 
     path: Path
+
+    def __post_init__(self) -> None:
+        if has_scheme(str(self.path)):
+            raise ConfigurationError(
+                f"the folder of a shared dataflow is on this machine's disk, and {self.path} is not: name "
+                "one here, and put Spark's checkpoint there with --checkpoint"
+            )
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None if there is none."""

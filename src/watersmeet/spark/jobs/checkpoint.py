@@ -32,6 +32,7 @@ from watersmeet.plan.state_format import (
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.storage.folder import Folder
+from watersmeet.spark.storage.paths import spark_path
 
 RECORD = "watersmeet.json"
 CONTROL = "control"
@@ -107,7 +108,7 @@ class Checkpoint:
             self._files.make(CONTROL)
         except OSError as error:
             raise self._unwritable(error) from None
-        return self.spark.readStream.schema("value string").text(f"{self.folder}/{CONTROL}")
+        return self.spark.readStream.schema("value string").text(spark_path(f"{self.folder}/{CONTROL}"))
 
     def is_ending(self) -> bool:
         """Whether the end of the input is on its way to the query, or has reached it."""

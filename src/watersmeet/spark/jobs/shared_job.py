@@ -23,6 +23,7 @@ from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 from watersmeet.spark.sources.read_sources import Sources
+from watersmeet.spark.storage.paths import spark_path
 
 TAILED = 10_000  # answers of a batch, at most, that readers of tails get
 
@@ -71,7 +72,7 @@ class SharedJob(PolledQuery):
         )
         writer = (
             answers.blobs.writeStream.foreachBatch(fill)
-            .option("checkpointLocation", f"{self.folder}/spark")
+            .option("checkpointLocation", spark_path(f"{self.folder}/spark"))
             .queryName(self.name)
             .outputMode("append")
         )

@@ -15,8 +15,9 @@ from watersmeet.query import Connector
 from watersmeet.spark import generator
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.session.packages import PACKAGES, packages_for
-from watersmeet.spark.storage.paths import has_scheme, local_path
+from watersmeet.spark.storage.paths import local_path, spark_path
 
+_PATHS = ("path", "basepath", "sourcearchivedir")  # options that are paths
 FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
 _FORMATS = (
     *FILE_FORMATS,
@@ -33,12 +34,10 @@ _FORMATS = (
 
 
 def resolve(connector: Connector, base: Path) -> dict[str, str]:
-    """The connector's options, a relative path made absolute from `base`, the pipeline file's folder."""
-    options = dict(connector.options)
-    for key, value in connector.options:
-        if key.lower() == "path" and not has_scheme(value):
-            options[key] = str((base / Path(value).expanduser()).absolute())
-    return options
+    """The connector's options, paths as Spark is given them; `base` is the pipeline file's folder."""
+    return {
+        key: spark_path(value, base) if key.lower() in _PATHS else value for key, value in connector.options
+    }
 
 
 def local_files(connector: Connector, base: Path) -> Path | None:

@@ -21,11 +21,8 @@ from watersmeet.spark.storage.hadoop_tree import open_tree
 from watersmeet.spark.storage.tree import Tree
 
 SPARKS_LOG = "_spark_metadata"
-# What Hadoop would do in a staging folder and nobody needs: it is removed as a whole, and has a record.
-SPARED = {
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "mapreduce.fileoutputcommitter.cleanup.skipped": "true",
-}
+# A marker that Hadoop would write into every staging folder: the record says the same.
+SPARED = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 @dataclass(frozen=True, kw_only=True)

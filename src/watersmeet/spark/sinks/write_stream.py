@@ -20,6 +20,7 @@ from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
+from watersmeet.spark.storage.paths import spark_path
 
 CONSOLE = Sink("console", Connector("console", (("truncate", "false"),)))
 
@@ -53,7 +54,7 @@ def write_stream(
     with refusals_named(target.what, target.connector):
         writer = (
             _writer(frame, target)
-            .option("checkpointLocation", target.checkpoint)
+            .option("checkpointLocation", spark_path(target.checkpoint))
             .queryName(name)
             .outputMode("append")  # an answer, once given, is never taken back
         )

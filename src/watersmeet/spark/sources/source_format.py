@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -74,8 +74,9 @@ class SparkFormat:
                     raise
                 fields = []
         if not fields:
+            where = local_files(opening.source, opening.base) or options.get("path")
             raise DataError(
-                f"{opening.what}: there is nothing in {options.get('path')} yet to infer its columns from. "
+                f"{opening.what}: there is nothing in {where} yet to infer its columns from. "
                 "Declare them, or put a file there first"
             )
         types = ((each.name, each.dataType.simpleString()) for each in fields)
@@ -84,7 +85,8 @@ class SparkFormat:
     def read(self, opening: Opening, *, streaming: bool) -> DataFrame:
         stream, source = opening.stream, opening.source
         if self.check_files is not None and (path := local_files(source, opening.base)):
-            self.check_files(stream, path)
+            resolved = Connector(source.format, tuple(opening.options.items()))
+            self.check_files(replace(stream, source=resolved), path)
         added = {key: value for key, value in self.defaults.items() if source.option(key) is None}
 
         def new_reader() -> Reader:

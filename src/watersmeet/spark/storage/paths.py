@@ -1,4 +1,10 @@
-"""Paths as people and Spark write them: which of them are on this machine's disk."""
+"""Paths as people write them and as Spark is given them: one rule says which file system each is on.
+
+A path that names no file system is on this machine's disk, wherever it is written: in a pipeline file, for a
+source, a sink or dead letters, where it starts from the file's folder; or as a checkpoint or the folder of a
+shared dataflow, where it starts from the working directory. Hadoop's `fs.defaultFS` changes nothing about
+that; to mean it, name its scheme: `hdfs:///data`. All that Spark is given goes through `spark_path`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,16 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
 def has_scheme(path: str) -> bool:
     """Whether a path names its file system."""
     return bool(_SCHEME.match(path))
+
+
+def spark_path(path: Path | str, base: Path | str = "") -> str:
+    """A path as Spark is given it, with its file system; relative ones start from `base`.
+
+    >>> spark_path("in/*.parquet", "/flows"), spark_path("hdfs:///in", "/flows")
+    ('file:/flows/in/*.parquet', 'hdfs:///in')
+    """
+    text = str(path)
+    return text if has_scheme(text) else f"file:{(Path(base) / Path(text).expanduser()).absolute()}"
 
 
 def local_path(path: str) -> Path | None:

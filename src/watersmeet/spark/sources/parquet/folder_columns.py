@@ -17,6 +17,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.query import Connector
 from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.storage.paths import local_path
 
 DIRECT = "spark.watersmeet.directFiles"  # a session's setting: `false` lets Spark read the files
 
@@ -35,7 +36,10 @@ def column_root(path: Path, source: Connector) -> str | None:
     """The folder below which folders give columns to the files of a source at `path`, if they do."""
     if (source.option("recursiveFileLookup") or "").lower() == "true":
         return None
-    return source.option("basePath") if is_pattern(str(path)) else str(path)
+    if not is_pattern(str(path)):
+        return str(path)
+    base = source.option("basePath")
+    return None if base is None else str(local_path(base))
 
 
 def folder_values(path: str, root: str | None) -> dict[str, str]:
