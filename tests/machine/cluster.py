@@ -13,7 +13,7 @@ from tests.machine.schedule import DriverCrash, Schedule
 from tests.machine.state import Commit, Partition, StateVersions, Version
 from watersmeet.testing.cluster import Cluster, MapBatches, run_as_task
 
-DIES, SPECULATES, MOVES, REPEATS = 0.06, 0.06, 0.1, 0.05  # of a task
+DIES, SPECULATES, MOVES, REPEATS = 0.08, 0.06, 0.08, 0.03  # of a task
 COMES_BACK = 0.15  # a zombie, at each step
 LEFT_BEHIND = 0.4  # a task that was under way when its driver crashed
 
@@ -95,7 +95,8 @@ class FaultyCluster(Cluster):
             self.move(label)
         if schedule.strikes("dead task", DIES):
             self._die_early(self._attempt(partition, processor, rows))
-            self.move(label)
+            if schedule.chance(0.5):
+                self.move(label)
         attempts = [self._attempt(partition, processor, rows)]
         if len(self._crew) > 1 and schedule.strikes("speculation", SPECULATES):
             self.move(label)
@@ -150,7 +151,7 @@ class FaultyCluster(Cluster):
     def _die_early(self, attempt: Attempt) -> None:
         """A try dies half-way, when all is written but not committed, or before it reports its commit."""
         attempt.begin()
-        how = self._schedule.choose(["half-way", "uncommitted", "unreported", "lost from sight"])
+        how = self._schedule.choose(["half-way", "half-way", "uncommitted", "unreported", "lost from sight"])
         self._schedule.note(f"  task dies {how}: {attempt.name}")
         if how == "half-way":
             attempt.kill()

@@ -141,15 +141,15 @@ def _settings(schedule: Schedule, setup: Setup) -> Settings:
     limits = [None, None, StateLimit(10**9, Shed.LEAST), StateLimit(1000, Shed.NONE)]
     drawn = replace(
         setup,
-        partitions=schedule.choose([1, 2, 2, 3]),
+        partitions=schedule.choose([1, 2, 2, 2, 3]),
         workers=schedule.choose([1, 2, 3]),
-        map_tasks=schedule.choose([1, 2]),
+        map_tasks=schedule.choose([1, 1, 2]),
         direct_files=setup.direct_files and schedule.chance(0.7),
         may_heat=schedule.chance(0.8),
         state_limit=schedule.choose(limits) if setup.routing == "shares" else None,
         tuning=schedule.choose([SMALL, SMALL, DEFAULT]),
     )
-    return Settings(drawn, schedule.choose([2, 100]))
+    return Settings(drawn, schedule.choose([3, 100]))
 
 
 def _describe(settings: Settings) -> str:

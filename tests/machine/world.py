@@ -63,7 +63,7 @@ class World:
 
     def let_files_appear(self) -> None:
         """Some files more, or none; sooner or later all are there."""
-        for _ in range(min(len(self.to_come), self.schedule.choose([0, 2, 4, 8]))):
+        for _ in range(min(len(self.to_come), self.schedule.choose([0, 4, 8, 12]))):
             near = self.schedule.random.randrange(min(2, len(self.to_come)))
             file = self.to_come.pop(near)
             self.there[file.name] = file
