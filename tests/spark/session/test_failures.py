@@ -45,6 +45,12 @@ RESUME = "then start again with the same checkpoint: nothing is lost"
             "source must stay until they are read",
         ),
         (
+            "Wrong basePath file:/data/new for the root path: file:/data/old/1.parquet",
+            "the checkpoint has read file:/data/old/1.parquet for a stream whose path is now file:/data/new. "
+            "Put the old path back, or write a pattern that names the old folder and the new one, or start "
+            "anew with another checkpoint",
+        ),
+        (
             "requirement failed: \nBinary file data source expects dataSchema: path,\nbut got: content.",
             "a folder of a Parquet source is named path=..., length=..., content=... or "
             "modificationTime=..., and only Spark reads these: --conf spark.watersmeet.directFiles=false, "

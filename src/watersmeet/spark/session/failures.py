@@ -89,6 +89,12 @@ FAILURES = (
         f"{RESUME}; files of a source must stay until they are read",
     ),
     Failure(
+        r"Wrong basePath (?P<path>\S+) for the root path: (?P<file>\S+)",
+        "the checkpoint has read {file} for a stream whose path is now {path}. Put the old path back, or "
+        "write a pattern that names the old folder and the new one, or start anew with another checkpoint",
+        ConfigurationError,
+    ),
+    Failure(
         r"Binary file data source expects dataSchema",
         "a folder of a Parquet source is named path=..., length=..., content=... or modificationTime=..., "
         f"and only Spark reads these: --conf spark.watersmeet.directFiles=false, {RESUME}",
