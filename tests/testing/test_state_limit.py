@@ -70,6 +70,20 @@ def test_state_keeps_within_its_limit_through_a_restart_and_tells_what_is_missin
     assert reported == pytest.approx(found.total() / expected.total(), abs=0.05)
 
 
+def test_another_limit_is_in_force_from_the_next_batch_on_although_workers_stay() -> None:
+    batches = draw_batches()
+    with InProcessEngine(bind_query(PAIRS, STREAMS), Setup()) as engine:
+        steps = []
+        for number, batch in enumerate(batches):
+            if number == 2:
+                engine.restart(Setup(state_limit=LIMIT), workers_stay=True)
+            if number == 4:
+                engine.restart(Setup(), workers_stay=True)
+            steps.append(engine.step(batch))
+    shed = [step.metrics["shed_a"] + step.metrics["shed_b"] > 0 for step in steps]
+    assert shed == [False, False, True, True, False, False]
+
+
 def test_none_sheds_nothing() -> None:
     query, batches = bind_query(PAIRS, STREAMS), draw_batches(4)
     steps = run(query, batches, StateLimit(LIMIT.nbytes, Shed.NONE))

@@ -40,11 +40,6 @@ class Cluster:
         self._homes: dict[int, int] = {}
         self._random = random.Random(seed)
 
-    def restart(self) -> None:
-        """A new run of the query: workers start empty, committed state is there."""
-        self.run += 1
-        self.lose_caches()
-
     def lose_caches(self) -> None:
         for number in range(len(self.workers)):
             self.workers[number] = WorkerCache(DEFAULT_LIMIT_BYTES)

@@ -77,9 +77,14 @@ class InProcessEngine:
         streams = {stream.name: stream for stream in self.streams}
         return self._run(Arrived(streams, {}, self._clock_us), is_end=True)
 
-    def restart(self, setup: Setup | None = None) -> None:
-        """Stops the query and resumes it, with another `setup` if given; workers read their state back."""
-        self.cluster.restart()
+    def restart(self, setup: Setup | None = None, *, workers_stay: bool = False) -> None:
+        """Stops the query and resumes it, with another `setup` if given; workers read their state back.
+
+        Those that stay hold what they held, as when a session stops a query and starts it again.
+        """
+        self.cluster.run += 1
+        if not workers_stay:
+            self.cluster.lose_caches()
         if setup is not None:
             self.setup = setup
             self._dataflow = self._plan()

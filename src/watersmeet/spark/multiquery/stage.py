@@ -65,6 +65,10 @@ class LevelPlan:
     is_limited: bool = False
     tuning: Tuning = DEFAULT
 
+    @property
+    def kept_as(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True)
 class LevelInput:

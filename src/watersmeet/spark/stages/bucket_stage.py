@@ -37,7 +37,8 @@ class KeptPlan(Protocol):
     """What keeping a bucket depends on."""
 
     @property
-    def name(self) -> str: ...
+    def kept_as(self) -> str:
+        """The name under which workers keep its buckets: another for all that a bucket is made by."""
 
     @property
     def labels(self) -> tuple[int, ...]: ...
@@ -151,4 +152,4 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
 
     def _key(self, number: int) -> Key:
         """Two plans may run in one streaming query, when their answers are united."""
-        return (query_id() or "", self.plan.fingerprint, self.plan.name, number)
+        return (query_id() or "", self.plan.fingerprint, self.plan.kept_as, number)

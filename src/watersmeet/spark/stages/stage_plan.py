@@ -34,3 +34,9 @@ class StagePlan:
     def is_limited(self) -> bool:
         """Whether memory is short."""
         return self.bucket.limit is not None
+
+    @property
+    def kept_as(self) -> str:
+        """A bucket knows its limit: it is made anew when a query is resumed with another one."""
+        limit = self.bucket.limit
+        return self.name if limit is None else f"{self.name}, {limit.shed.value} within {limit.nbytes}"
