@@ -23,6 +23,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Stream
 from watersmeet.session import Session
 from watersmeet.spark.exchange.hot_keys import SWITCH
+from watersmeet.spark.generator import FORMAT
 from watersmeet.spark.generator.generator import generate, parse_options
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.sources.parquet.folder_columns import DIRECT
@@ -126,7 +127,7 @@ class ChangedPipeline:
         kind, files = self.kinds[name], settings.files_per_trigger
         match kind:
             case "generator":
-                options |= {"format": "generator", **self._made_up(name)}
+                options |= {"format": FORMAT, **self._made_up(name)}
                 options["rows_per_batch"] = str(files * ROWS)
             case "kafka":
                 topic = f"{self.folder.name}-{name}"
