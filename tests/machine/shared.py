@@ -221,7 +221,7 @@ class MachineJob:
         self.engine.case.wish()
         if next_batch(self._world, self._settings, waits=False):
             if self._world.schedule.strikes("failing batch", FAILS):
-                self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2, 3]))
+                self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2, 3, 3, 3]))
                 self.runs = False
                 self.engine.case.ask()
                 raise DataError("a query divides by zero")
