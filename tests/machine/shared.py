@@ -44,8 +44,7 @@ QUERIES = (
     "WHERE a.x = b.x AND b.y = c.y",
     "SELECT a.v AS l, b.v AS r FROM s2 [TUMBLE 15 US] AS a, s3 [UNBOUNDED] AS b WHERE a.x = b.x",
 )
-NAMES = ("ann", "bob", "cy")
-FAILS, CUTS = 0.06, 0.5
+FAILS, CUTS = 0.15, 0.5
 TUPLES, SPAN_US = 8, 60
 
 
@@ -74,6 +73,7 @@ class SharedCase:
     world: World
     folder: ScheduledFolder
     wishes: int  # requests still to be sent
+    names: list[str] = field(default_factory=list)  # ever asked for
     registered: dict[int, Registration] = field(default_factory=dict)
     tried: set[tuple[int, int]] = field(default_factory=set)  # number of a query, batch
 
@@ -93,8 +93,8 @@ class SharedCase:
         streams = record.pipeline.streams
         world = World.of(streams, batches, schedule, path, settings.setup.workers)
         case = SharedCase(world, ScheduledFolder(path, schedule), schedule.choose([2, 3, 5]))
-        for name in NAMES[:2]:
-            case.send(Submit(((name, schedule.choose(QUERIES)),)))
+        case.submit()
+        case.submit()
         return case
 
     def serve(self, settings: Settings, run: int) -> None:
@@ -113,8 +113,10 @@ class SharedCase:
         record = require_record(RegistryFolder(self.folder.path))
         there = {query.number: query for query in record.queries}
         for number, query in self.registered.items():
-            if number not in there and query.stays:  # dropped, and gone at once: its last batch is committed
-                self.registered[number] = replace(query, until=self.world.log.committed + 1)
+            if number not in there and query.stays:  # dropped, and gone at once: the reply says since when
+                (batch,) = {reply.batch for reply in record.handled.values()}
+                assert batch is not None
+                self.registered[number] = replace(query, until=batch)
         self.registered |= there
 
     @property
@@ -127,12 +129,22 @@ class SharedCase:
 
     def wish(self) -> None:
         """A client may want another query, or one less."""
-        schedule = self.world.schedule
-        if self.wishes and schedule.chance(0.4):
+        if self.wishes and self.world.schedule.chance(0.4):
             self.wishes -= 1
-            name = schedule.choose(NAMES)
-            submit = Submit(((name, schedule.choose(QUERIES)),))
-            self.send(schedule.choose([submit, Drop((name,))]))
+            self.ask()
+
+    def ask(self) -> None:
+        """Asks for a query under a name of its own, or for the end of one."""
+        schedule = self.world.schedule
+        if schedule.chance(0.5):
+            self.send(Drop((schedule.choose(self.names),)))
+        else:
+            self.submit()
+
+    def submit(self) -> None:
+        schedule = self.world.schedule
+        self.names.append(f"{schedule.choose('abxy')}{len(self.names)}")  # not always the last in order
+        self.send(Submit(((self.names[-1], schedule.choose(QUERIES)),)))
 
     def send(self, request: Submit | Drop) -> None:
         self.world.schedule.note(f"a client asks: {request}")
@@ -197,7 +209,7 @@ class MachineJob:
         if self.runs and schedule.chance(CUTS) and next_batch(self._world, self._settings, waits=False):
             schedule.note("the batch is cut off")
             if schedule.chance(0.7):
-                self._run_batch(most_sinks=schedule.choose([0, 1, 2]))
+                self._run_batch(most_sinks=schedule.choose([0, 1, 2, 3]))
         self.runs = False
 
     def is_running(self) -> bool:
@@ -209,8 +221,9 @@ class MachineJob:
         self.engine.case.wish()
         if next_batch(self._world, self._settings, waits=False):
             if self._world.schedule.strikes("failing batch", FAILS):
-                self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2]))
+                self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2, 3, 3, 3]))
                 self.runs = False
+                self.engine.case.ask()
                 raise DataError("a query divides by zero")
             self._run_batch()
         return []
