@@ -13,7 +13,7 @@ from tests.machine.schedule import DriverCrash, Schedule
 from tests.machine.state import Commit, Partition, StateVersions, Version
 from watersmeet.testing.cluster import Cluster, MapBatches, run_as_task
 
-DIES, SPECULATES, MOVES, REPEATS = 0.08, 0.06, 0.08, 0.03  # of a task
+DIES, SPECULATES, MOVES, REPEATS = 0.08, 0.12, 0.1, 0.02  # of a task
 COMES_BACK = 0.15  # a zombie, at each step
 LEFT_BEHIND = 0.4  # a task that was under way when its driver crashed
 

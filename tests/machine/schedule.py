@@ -14,7 +14,7 @@ from typing import TypeVar
 
 Choice = TypeVar("Choice")
 
-CRASH = 0.035  # of the driver, before and after each step that makes something durable
+CRASH = 0.03  # of the driver, before and after each step that makes something durable
 
 
 class DriverCrash(BaseException):
@@ -27,7 +27,7 @@ class Schedule:
     def __init__(self, seed: int, most_faults: int | None = None) -> None:
         self.seed = seed
         self.random = random.Random(f"schedule {seed}")
-        drawn = self.random.choice([0, 1, 2, 3, 4, 6, 8, 12])
+        drawn = self.random.choice([0, 2, 4, 6, 8, 12, 16])
         self.faults_left = drawn if most_faults is None else min(drawn, most_faults)
         self.faults = 0
         self.counts: Counter[str] = Counter()

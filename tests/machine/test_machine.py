@@ -57,7 +57,7 @@ def check_schedule(seed: int) -> Outcome:
     failure = failure_of(seed)
     if isinstance(failure, Outcome):
         return failure
-    for most_faults in range(12):
+    for most_faults in range(16):
         shorter = failure_of(seed, most_faults)
         if isinstance(shorter, str):
             pytest.fail(
