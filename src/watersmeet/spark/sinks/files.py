@@ -18,6 +18,7 @@ from watersmeet.spark.sinks.empty_files import remove_empty
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
 from watersmeet.spark.sinks.target import Batch, Target
 from watersmeet.spark.storage.hadoop_tree import open_tree
+from watersmeet.spark.storage.paths import local_path
 from watersmeet.spark.storage.tree import Tree
 
 SPARKS_LOG = "_spark_metadata"
@@ -41,9 +42,9 @@ class FileSink:
         """Refuses a folder where Spark's own file sink has written: readers would pass over our files."""
         if self.tree.names(SPARKS_LOG):
             raise ConfigurationError(
-                f"{self.what}: Spark's own file sink has written to {self.path}, and where its log is, "
+                f"{self.what}: Spark's own file sink has written to {self._shown}, and where its log is, "
                 f"Spark reads no other files. Name another folder, or move the old files away and remove "
-                f"{self.path}/{SPARKS_LOG}"
+                f"{self._shown}/{SPARKS_LOG}"
             )
 
     def write(self, batch: Batch) -> None:
@@ -54,7 +55,12 @@ class FileSink:
             known = explain_failure(error)
             if isinstance(known, DataError):  # such as a full disk
                 raise known from error
-            raise DataError(f"{self.what}: {error}. Look at {self.path}, {RESUME}") from error
+            raise DataError(f"{self.what}: {error}. Look at {self._shown}, {RESUME}") from error
+
+    @property
+    def _shown(self) -> str:
+        """The folder as a person would write it."""
+        return str(local_path(self.path) or self.path)
 
     def _write(self, batch: Batch) -> None:
         writer = FileWriter(self.name, batch.origin.writer, self.part)
