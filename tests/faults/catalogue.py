@@ -179,13 +179,6 @@ FAULTS = (
         MACHINE,
     ),
     Fault(
-        "two tries of a batch write the same token",
-        "spark/stages/state_log.py",
-        "secrets.token_hex(8))",
-        'f"{int(head.token or 0) + 1}")',
-        MACHINE,
-    ),
-    Fault(
         "any cached bucket is taken for an ancestor",
         "spark/stages/bucket_stage.py",
         "if cached is None or cached.token not in head.tokens:",
