@@ -10,7 +10,7 @@ SIZE ?=
 # Spark and the tests start compiles all its modules anew, which takes longer than most of them run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo bench figures test test-jars test-classes test-pure test-spark test-long test-faults check lock clean
+.PHONY: setup demo bench figures test test-jars test-kernel test-classes test-pure test-spark test-long test-faults check lock clean
 
 setup: $(STAMP)
 
@@ -35,11 +35,15 @@ test-spark: test-jars test-classes
 test-jars: setup
 	@$(BIN)/python -m tests.spark.kafka.broker --fetch
 
+# The kernel's loops, compiled once before several processes would each compile them.
+test-kernel: setup
+	@$(BIN)/python -c 'from watersmeet.kernel.warm_up import warm_up; warm_up()'
+
 # Spark's classes in an archive, so that each JVM that the tests start takes two thirds of the time.
-test-classes: setup
+test-classes: test-kernel
 	@$(BIN)/python -m tests.spark.class_archive
 
-test-pure: setup
+test-pure: test-kernel
 	$(BIN)/python -m pytest -m "not spark" --numprocesses=auto --dist=loadfile
 
 test-long: test-jars test-classes

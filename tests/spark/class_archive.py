@@ -18,8 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Tests run for seconds in each JVM: what its optimizing compiler would save later costs more than it brings.
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Tests run for seconds in each JVM, over a handful of rows: what the JVM's optimizing compiler and Spark's
+# generated code would save later costs more than it brings.
+BRIEF = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+)
 MAKE_S = 300
 
 

@@ -199,6 +199,8 @@ def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_fl
     session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=TO_THE_END)
     case.check(spark)
     assert sorted(path.name for path in (tmp_path / "mounted").iterdir()) == ["checkpoint", "out", "s3"]
+    batches = (tmp_path / "mounted" / "checkpoint").glob("*/spark/offsets/[0-9]*")
+    assert len(list(batches)) == 2, "nothing waits for the watermark, so the end of the input needs no batch"
     with pytest.raises(ConfigurationError, match=r"was ended by --flush.*another checkpoint"):
         session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=ONCE)
 

@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.spark.kafka.broker import free_ports
 from tests.spark.processes import descendants, kill
 
 PLACES = "/usr/lib/postgresql/*/bin/postgres"
+PAUSES_S = (0.5, 1, 2, 4, 8)  # until the processes of a killed server have let go of its memory
 
 
 class NoServerError(Exception):
@@ -53,7 +55,11 @@ class Server:
         """Starts the server, which recovers what it had committed before it was killed."""
         options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
         log = str(self.folder / "log")
-        _run(self, "pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
+        for pause_s in PAUSES_S:
+            with contextlib.suppress(NoServerError):
+                return _run(self, "pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "start")
+            time.sleep(pause_s)
+        raise NoServerError(f"PostgreSQL does not start: {Path(log).read_text()[-500:]}")
 
     def stop(self) -> None:
         _run(self, "pg_ctl", "-D", str(self._data), "-m", "immediate", "-w", "stop")

@@ -50,7 +50,7 @@ class RunOptions:
 
 @dataclass(kw_only=True)
 class Job(PolledQuery):
-    """A running query; with `flush` a second, short run lets out the answers that wait for the watermark."""
+    """A running query; with `flush` a second, short run lets out answers that wait for the watermark."""
 
     spark: SparkSession
     name: str
@@ -154,10 +154,11 @@ class Job(PolledQuery):
             return True
         if self.failure is not None:
             return False
-        if self._ending:
-            self.checkpoint.mark_ended()
+        if not self._ending and not self.options.flush:
             return False
-        if not self.options.flush:
+        # Where answers do not wait for the watermark, none is left for a second run to let out.
+        if self._ending or not self.plan.query.is_delayed:
+            self.checkpoint.mark_ended()
             return False
         self._end_input()
         self.start()
