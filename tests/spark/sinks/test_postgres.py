@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.pipelines import QUERIES, random_batches, write_case
+from tests.spark.kafka.broker import jars_setting
+from tests.spark.pipelines import QUERIES, Case, random_batches, write_case
+from tests.spark.run_pipeline import Request
 from tests.spark.sinks.postgres_server import NoServerError, Server, running_server
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.oracle import oracle
@@ -106,10 +111,7 @@ def test_a_database_that_cannot_be_reached_is_reported_at_the_start(
 def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=5, count=2, rows=60, keys=8))
-    text = case.file.read_text()
-    own = f"(format = 'postgres', url = '{server.url}', table = 'joined', user = 'watersmeet')"
-    case.file.write_text(text.replace("(format = 'parquet', path = 'out')", own))
+    case = _joined(server, "joined", tmp_path)
     commits = case.checkpoint / "out" / "spark" / "commits"
     for _ in range(2):
         Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
@@ -143,6 +145,38 @@ def test_a_server_killed_at_any_statement_gets_every_answer_once_after_its_recov
         [[writer, batch]] = marks
         assert batch == "1"
         assert _stages(server, writer) == []
+
+
+@pytest.mark.variant
+def test_a_driver_killed_at_any_statement_loses_and_repeats_nothing(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Statement 0 looks whether the database is there; those of the first batch follow."""
+    for step in range(ALL + 2):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        case = _joined(server, f"driver{step}", folder)
+        request = Request(
+            str(case.file), str(case.checkpoint), str(folder / "log"), flush=False, conf=jars_setting()
+        )
+        die = [sys.executable, "-m", "tests.spark.sinks.run_and_die", "postgres", str(step)]
+        killed = subprocess.run(
+            [*die, request.command[-1]], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+        rows = server.ask(f"SELECT answer_id, k, va, vb, vc FROM driver{step}")
+        expected = oracle.run(case.query, case.batches, flush=False).rows
+        assert Counter(tuple(map(int, row[1:])) for row in rows) == Counter(row[:4] for row in expected), step
+        assert len({row[0] for row in rows}) == len(rows)
+
+
+def _joined(server: Server, table: str, folder: Path) -> Case:
+    """A join whose answers go to a table."""
+    case = write_case(folder, QUERIES["plain"], random_batches(seed=5, count=2, rows=60, keys=8))
+    own = f"(format = 'postgres', url = '{server.url}', table = '{table}', user = 'watersmeet')"
+    case.file.write_text(case.file.read_text().replace("(format = 'parquet', path = 'out')", own))
+    return case
 
 
 def _stages(server: Server, writer: str = "") -> list[str]:
