@@ -24,8 +24,10 @@ from watersmeet.session import Session
 from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.postgres import PostgresSink
+from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.postgres import PostgresSink, open_postgres
 from watersmeet.spark.sinks.postgres_database import Database, Transaction
+from watersmeet.spark.sinks.target import Batch, Target
 from watersmeet.spark.sinks.write_stream import write_stream
 
 pytestmark = pytest.mark.connectors
@@ -122,6 +124,32 @@ def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
         # As if the driver had died when the last batch was in the table and the checkpoint did not know it.
         for file in commits.glob("*1*"):
             file.unlink()
+
+
+def test_a_query_that_takes_the_name_of_one_that_failed_has_each_of_its_own_answers_once(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Query 1 is dropped for a batch that failed after the table had got it; query 2 begins with that batch.
+
+    Under one name an answer of both is one row, as if query 1 had not been there; the rest of 1 stays.
+    """
+    target = Target(
+        spark=spark, sink=sink(server, "renamed"), base=tmp_path, checkpoint=str(tmp_path), name="out"
+    )
+    first = spark.createDataFrame([("q", 1), ("q", 1), ("q", 2)], "query string, v int").coalesce(1)
+    second = spark.createDataFrame([("q", 2), ("q", 2), ("q", 3)], "query string, v int").coalesce(1)
+    for _ in range(2):
+        for number, answers in (("1", first), ("2", second)):
+            open_postgres(target).write(
+                Batch(
+                    number=7,
+                    origin=Origin("0123abcd", 7, buckets=1),
+                    queries=frozenset({number}),
+                    answers=lambda _, answers=answers: answers,
+                )
+            )
+    rows = server.ask("SELECT v, count(*) FROM renamed GROUP BY v ORDER BY v")
+    assert rows == [["1", "2"], ["2", "2"], ["3", "1"]]
 
 
 STAGED, MOVED, ALL = 9, 13, 14  # statements of a batch before which it is: staged, moved; and all of them
