@@ -92,11 +92,15 @@ class Checkpoint:
         resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
         if resumed.fingerprint != written.fingerprint:
             raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
+        if not record.ended:  # or nothing is read any more
+            self._move(record, paths)
+        return resumed
+
+    def _move(self, record: Record, paths: Paths) -> None:
         if moved := describe_moved(record.paths, paths):
             raise ConfigurationError(moved)
         if paths != record.paths:
             self._write(replace(record, paths=paths))
-        return resumed
 
     def has_ended(self) -> bool:
         """Whether an earlier run has ended the input for good."""
