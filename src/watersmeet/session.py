@@ -49,6 +49,7 @@ from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_sources
+from watersmeet.spark.sources.source_paths import source_paths
 from watersmeet.sql import Source, bind_query, parse_pipeline
 from watersmeet.sql.query_names import number_queries
 
@@ -266,7 +267,8 @@ class Session:
             checkpoint = Checkpoint(self.spark, query_folder(root, name))
             with naming(name, of=len(queries)):
                 routing = options.routing or checkpoint.routing()
-                plan = checkpoint.plan(self._plan(query, statistics, routing, options.limit))
+                planned = self._plan(query, statistics, routing, options.limit)
+                plan = checkpoint.plan(planned, source_paths(query.streams, base))
                 has_ended = checkpoint.has_ended()
                 if has_ended and not options.flush:
                     raise checkpoint.refuse_ended()

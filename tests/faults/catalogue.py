@@ -163,6 +163,12 @@ FAULTS = (
         "return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]",
         "return [((bucket + 1) % buckets, part) for bucket, part in enumerate(parts) if part.num_rows]",
     ),
+    Fault(
+        "tuples that several levels need are handed to the last of them",
+        "spark/multiquery/stage.py",
+        "self._handed_on.append(replace(message, level=min(further)))",
+        "self._handed_on.append(replace(message, level=max(further)))",
+    ),
     # crashes, repeated tasks, tasks believed dead
     Fault(
         "uploads of two tries of a task have the same name",

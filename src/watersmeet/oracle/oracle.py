@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from watersmeet.errors import QueryError
 from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
 from watersmeet.query import (
@@ -199,7 +200,7 @@ def _end(window: Window, ts: int) -> int:
             return (ts // window.size + 1) * window.size
         case UnboundedWindow():
             return NEVER
-    raise NotImplementedError(f"the oracle does not know the ends of {window.pretty()}")
+    raise _unknown(window)
 
 
 def _successor(window: Window, row: int) -> int:
@@ -209,7 +210,14 @@ def _successor(window: Window, row: int) -> int:
             return row + window.size
         case TumbleRowsWindow():
             return (row // window.size + 1) * window.size
-    raise NotImplementedError(f"the oracle does not know the ends of {window.pretty()}")
+    raise _unknown(window)
+
+
+def _unknown(window: Window) -> QueryError:
+    return QueryError(
+        f"the oracle has not been told when a tuple leaves {window.pretty()}: say so in oracle.py, "
+        "independently of the window's own code"
+    )
 
 
 def _row_order(stream: Stream, tuple_: Tuple) -> tuple[Any, ...]:

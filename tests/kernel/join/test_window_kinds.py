@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from tests.kernel.answered import answers_in
 from tests.kernel.feeding import SMALL, feed, output_rows
 from tests.strategies import cases
+from watersmeet.errors import QueryError
 from watersmeet.kernel import Bucket, JoinBucket, NumberingBucket, Shed, StateLimit, plan_bucket
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
@@ -114,6 +116,15 @@ def test_answers_are_the_oracles_under_kinds_made_up_here(
             assert oracle.bag(output_rows(query, of_restored)) == oracle.bag(expected)
 
         holds()
+
+
+@pytest.mark.parametrize("window", [TwiceWindow(5), TwoGroupsWindow(2)])
+def test_the_oracle_does_not_guess_when_tuples_leave_a_kind_it_was_not_told_of(window: Window) -> None:
+    query = two_streams(5)
+    query = replace(query, inputs=(replace(query.inputs[0], window=window), *query.inputs[1:]))
+    batch: MicroBatch = {name: [Tuple(1, {"k": 1, "v": 1})] for name in ("s1", "s2")}
+    with pytest.raises(QueryError, match=f"when a tuple leaves {re.escape(window.pretty())}: say so in"):
+        oracle.run(query, [batch], flush=True)
 
 
 def restore(bucket: Bucket) -> None:

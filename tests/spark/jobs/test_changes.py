@@ -84,7 +84,7 @@ def test_changes_that_are_refused_are_refused_before_anything_is_written(
     pipeline = ChangedPipeline(
         spark=spark, folder=tmp_path / "p", kinds=dict.fromkeys(STREAMS, "direct"), order=STREAMS
     )
-    pipeline.run(START, new=2)
+    pipeline.run(START)
     text, written = pipeline.text(START), _written(pipeline.folder)
     assert written
     moved = replace(START, paths="moved-{}")

@@ -76,7 +76,7 @@ class Actor:
 
     def take(self) -> None:
         if self.lease is None:
-            found = take(self.world, LEASE, self.holder, self.seen, self.world.now)
+            found = take(self.world, LEASE, self.holder, self.seen, lambda: self.world.now)
             self.lease = found if isinstance(found, Lease) else None
             self.seen = None if isinstance(found, Lease) else found
 
@@ -233,6 +233,29 @@ def test_a_holder_that_cannot_renew_stops_before_another_takes_over() -> None:
         elif world.now < DEAD_S - RENEW_S:
             assert a.may_go_on()
     assert world.now == DEAD_S
+
+
+def test_a_holder_is_not_overtaken_because_the_onlooker_reads_slowly() -> None:
+    """Its first look takes so long that the holder renews meanwhile: silence is counted from then on."""
+    world = World()
+    a, b = Actor(world, "a"), Actor(world, "b")
+    a.take()
+
+    def renews_late() -> None:
+        wait(world, DEAD_S - 2 * RENEW_S)
+        a.renew()
+
+    world.pause = PauseAt(0, renews_late, world)
+    b.take()
+    world.pause = lambda: None
+    for _ in range(PATIENCE - 1):  # as long as the holder may take for its next sign of life
+        wait(world, RENEW_S - 0.1)
+        b.take()
+        assert b.lease is None
+    assert a.may_go_on()
+    a.renew()
+    b.take()
+    assert (a.may_go_on(), b.lease) == (True, None)
 
 
 def test_a_term_that_has_come_and_gone_cannot_be_claimed_again() -> None:

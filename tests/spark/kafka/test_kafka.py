@@ -12,8 +12,11 @@ from pyspark.sql import SparkSession
 from tests.paths import ROOT
 from tests.spark.kafka.broker import Broker, jars_setting
 from tests.spark.kafka.packets import SELECT, Packets, answers_in_topic, as_selected, read_topic
+from watersmeet.query import Connector, Sink
 from watersmeet.session import Session
+from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.open_stream import read_batch
 
 pytestmark = pytest.mark.connectors
@@ -114,6 +117,26 @@ def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
     session.run(file, options=RunOptions(available_now=True))
     found = spark.read.parquet(str(tmp_path / "bad"))
     assert sorted(bytes(row.value).decode() for row in found.collect()) == ["bad", "worse"]
+
+
+def test_a_batch_done_again_sends_its_answers_again_under_the_same_ids(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """So whoever drops repeated ids has every answer once, equal ones among them."""
+    made = spark.readStream.format(FORMAT).options(rows="100", rows_per_batch="60", keys="5").load()
+    answers = made.selectExpr("dest", "size % 3 AS third")
+    options = {"bootstrap": broker.bootstrap, "topic": "again"}
+    target = Sink("out", Connector("kafka", tuple(options.items())))
+    for _ in range(2):
+        write_stream(
+            answers, target, name="out", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
+        ).awaitTermination()
+        # As if the driver had died after the last batch was sent and before the checkpoint knew.
+        for file in (tmp_path / "c" / "commits").glob("*1*"):
+            file.unlink()
+    sent = read_topic(spark, broker, "again").select("key", "value")
+    assert (sent.count(), sent.distinct().count()) == (140, 100)
+    assert sent.select("key").distinct().count() == 100
 
 
 @pytest.mark.variant  # three topics are joined in another test

@@ -143,7 +143,7 @@ def test_a_driver_killed_at_a_step_of_its_sink_loses_and_repeats_nothing(
 ) -> None:
     case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=8, count=2))
     request = Request(str(case.file), str(case.checkpoint), str(tmp_path / "log"), flush=False)
-    command = [sys.executable, "-m", "tests.spark.sinks.run_and_die", str(step), request.command[-1]]
+    command = [sys.executable, "-m", "tests.spark.sinks.run_and_die", "files", str(step), request.command[-1]]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(list((tmp_path / "out").glob("*.parquet"))) == max(step - 1, 0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.pipelines import QUERIES, random_batches, write_case
+from tests.spark.kafka.broker import jars_setting
+from tests.spark.pipelines import QUERIES, Case, random_batches, write_case
+from tests.spark.run_pipeline import Request
 from tests.spark.sinks.postgres_server import NoServerError, Server, running_server
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.oracle import oracle
@@ -19,8 +24,10 @@ from watersmeet.session import Session
 from watersmeet.spark.generator.generator import FORMAT
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.session.failures import explain_failure
-from watersmeet.spark.sinks.postgres import PostgresSink
+from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.postgres import PostgresSink, open_postgres
 from watersmeet.spark.sinks.postgres_database import Database, Transaction
+from watersmeet.spark.sinks.target import Batch, Target
 from watersmeet.spark.sinks.write_stream import write_stream
 
 pytestmark = pytest.mark.connectors
@@ -106,10 +113,7 @@ def test_a_database_that_cannot_be_reached_is_reported_at_the_start(
 def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
-    case = write_case(tmp_path, QUERIES["plain"], random_batches(seed=5, count=2, rows=60, keys=8))
-    text = case.file.read_text()
-    own = f"(format = 'postgres', url = '{server.url}', table = 'joined', user = 'watersmeet')"
-    case.file.write_text(text.replace("(format = 'parquet', path = 'out')", own))
+    case = _joined(server, "joined", tmp_path)
     commits = case.checkpoint / "out" / "spark" / "commits"
     for _ in range(2):
         Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
@@ -120,6 +124,32 @@ def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
         # As if the driver had died when the last batch was in the table and the checkpoint did not know it.
         for file in commits.glob("*1*"):
             file.unlink()
+
+
+def test_a_query_that_takes_the_name_of_one_that_failed_has_each_of_its_own_answers_once(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Query 1 is dropped for a batch that failed after the table had got it; query 2 begins with that batch.
+
+    Under one name an answer of both is one row, as if query 1 had not been there; the rest of 1 stays.
+    """
+    target = Target(
+        spark=spark, sink=sink(server, "renamed"), base=tmp_path, checkpoint=str(tmp_path), name="out"
+    )
+    first = spark.createDataFrame([("q", 1), ("q", 1), ("q", 2)], "query string, v int").coalesce(1)
+    second = spark.createDataFrame([("q", 2), ("q", 2), ("q", 3)], "query string, v int").coalesce(1)
+    for _ in range(2):
+        for number, answers in (("1", first), ("2", second)):
+            open_postgres(target).write(
+                Batch(
+                    number=7,
+                    origin=Origin("0123abcd", 7, buckets=1),
+                    queries=frozenset({number}),
+                    answers=lambda _, answers=answers: answers,
+                )
+            )
+    rows = server.ask("SELECT v, count(*) FROM renamed GROUP BY v ORDER BY v")
+    assert rows == [["1", "2"], ["2", "2"], ["3", "1"]]
 
 
 STAGED, MOVED, ALL = 9, 13, 14  # statements of a batch before which it is: staged, moved; and all of them
@@ -143,6 +173,38 @@ def test_a_server_killed_at_any_statement_gets_every_answer_once_after_its_recov
         [[writer, batch]] = marks
         assert batch == "1"
         assert _stages(server, writer) == []
+
+
+@pytest.mark.variant
+def test_a_driver_killed_at_any_statement_loses_and_repeats_nothing(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Statement 0 looks whether the database is there; those of the first batch follow."""
+    for step in range(ALL + 2):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        case = _joined(server, f"driver{step}", folder)
+        request = Request(
+            str(case.file), str(case.checkpoint), str(folder / "log"), flush=False, conf=jars_setting()
+        )
+        die = [sys.executable, "-m", "tests.spark.sinks.run_and_die", "postgres", str(step)]
+        killed = subprocess.run(
+            [*die, request.command[-1]], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        Session(spark).run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
+        rows = server.ask(f"SELECT answer_id, k, va, vb, vc FROM driver{step}")
+        expected = oracle.run(case.query, case.batches, flush=False).rows
+        assert Counter(tuple(map(int, row[1:])) for row in rows) == Counter(row[:4] for row in expected), step
+        assert len({row[0] for row in rows}) == len(rows)
+
+
+def _joined(server: Server, table: str, folder: Path) -> Case:
+    """A join whose answers go to a table."""
+    case = write_case(folder, QUERIES["plain"], random_batches(seed=5, count=2, rows=60, keys=8))
+    own = f"(format = 'postgres', url = '{server.url}', table = '{table}', user = 'watersmeet')"
+    case.file.write_text(case.file.read_text().replace("(format = 'parquet', path = 'out')", own))
+    return case
 
 
 def _stages(server: Server, writer: str = "") -> list[str]:

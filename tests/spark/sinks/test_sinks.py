@@ -67,13 +67,20 @@ def test_files_go_where_the_pipeline_file_says_and_a_second_run_adds_to_them(
     assert list((tmp_path / "out" / "common").glob("*.gz.parquet"))
 
 
-def test_without_a_sink_answers_go_to_the_console(tmp_path: Path, source: Source) -> None:
-    query = write_stream(
-        source.frame(), None, name="shown", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
-    )
-    query.awaitTermination()
-    assert query.lastProgress is not None
-    assert "ConsoleTable" in query.lastProgress["sink"]["description"]
+def test_without_a_sink_answers_go_to_the_console_and_a_batch_done_again_is_shown_again(
+    tmp_path: Path, source: Source
+) -> None:
+    for _ in range(2):
+        query = write_stream(
+            source.frame(), None, name="shown", checkpoint=tmp_path / "c", available_now=True, base=tmp_path
+        )
+        query.awaitTermination()
+        assert query.lastProgress is not None
+        assert "ConsoleTable" in query.lastProgress["sink"]["description"]
+        assert (query.lastProgress["batchId"], query.lastProgress["numInputRows"]) == (0, 100)
+        # As if the driver had died when the batch was shown and the checkpoint did not know it.
+        for file in (tmp_path / "c" / "commits").glob("*0*"):
+            file.unlink()
 
 
 def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_several_runs(

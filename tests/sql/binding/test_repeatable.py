@@ -28,6 +28,15 @@ def bind(what: str = "a.v", condition: str = "true", format: str = "parquet") ->
         ("localtimestamp() AS at", "Select answer_time"),
         ("curdate() AS at", "Select answer_time"),
         ("unix_timestamp() AS at", "Select answer_time"),
+        ("unix_timestamp(/* of when? */) AS at", "Select answer_time"),
+        ("`current_timestamp`() AS at", "Select answer_time"),
+        ("builtin.now() AS at", "Select answer_time"),
+        ("TIMESTAMP 'now' AS at", "Select answer_time"),
+        ("timestamp_ntz 'Now UTC' AS at", "Select answer_time"),
+        ("DATE' yesterday' AS at", "Select answer_time"),
+        ("CAST('today' AS DATE) AS at", "Select answer_time"),
+        ("'tomorrow'::timestamp AS at", "Select answer_time"),
+        ("`rand`() AS x", "xxhash64"),
         ("uuid() AS id", "xxhash64"),
         ("Uuid() AS id", "xxhash64"),
         ("a.k + rand() AS x", "xxhash64"),
@@ -51,3 +60,4 @@ def test_conditions_count_and_neither_arguments_of_time_nor_names_of_columns_do(
     with pytest.raises(SqlError, match="rand gives another value"):
         bind(condition="rand() < 0.5")
     bind("unix_timestamp(a.ts) AS at, a.v AS uuid, 'now()' AS text, xxhash64(a.k) AS id, answer_time")
+    bind("TIMESTAMP '2025-01-01' AS at, DATE 'epoch' AS day, CAST('now' AS STRING) AS text, 'today' AS word")

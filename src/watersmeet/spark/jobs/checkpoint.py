@@ -2,7 +2,8 @@
 
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
-    DIR/watersmeet.json  which query and plan wrote the state, and whether the input has been ended
+    DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams, and whether the
+                         input has been ended
     DIR/progress.json    what the query last reported of itself, for `watersmeet size`
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
@@ -15,7 +16,8 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +33,7 @@ from watersmeet.plan.state_format import (
 )
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
+from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.paths import spark_path
 
@@ -38,6 +41,7 @@ RECORD = "watersmeet.json"
 CONTROL = "control"
 PROGRESS = "progress.json"
 BATCHES = "spark/offsets/*"  # there once a batch has begun
+NO_PATHS: Paths = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,12 @@ class Record:
     identity: StateIdentity
     ended: bool = False
     pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
+    paths: Paths = field(default_factory=dict)  # of the streams that are files
 
     def to_json(self) -> dict[str, Any]:
         pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
-        return {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
+        fields = {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
+        return {**fields, "paths": dict(self.paths)}
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Record:
@@ -58,7 +64,8 @@ class Record:
         if "identity" not in fields:  # until format 3 it held a text
             raise ConfigurationError(describe_other_format(fields["fingerprint"]))
         pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
-        return Record(identity_from_json(fields["identity"]), fields["ended"], pipeline)
+        paths = fields.get("paths", {})  # a stream that has none recorded may be read from anywhere
+        return Record(identity_from_json(fields["identity"]), fields["ended"], pipeline, dict(paths))
 
 
 @dataclass(frozen=True)
@@ -72,17 +79,28 @@ class Checkpoint:
     def spark_folder(self) -> str:
         return f"{self.folder}/spark"
 
-    def plan(self, fresh: PhysicalPlan) -> PhysicalPlan:
-        """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query."""
+    def plan(self, fresh: PhysicalPlan, paths: Paths = NO_PATHS) -> PhysicalPlan:
+        """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query.
+
+        `paths` are where its streams are read from; refuses those that do not take in the old ones.
+        """
         record = self._read()
         if record is None or not (record.ended or self._holds(BATCHES)):
-            self._write(_record(fresh))
+            self._write(replace(_record(fresh), paths=paths))
             return fresh
         written = record.identity
         resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
         if resumed.fingerprint != written.fingerprint:
             raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
+        if not record.ended:  # or nothing is read any more
+            self._move(record, paths)
         return resumed
+
+    def _move(self, record: Record, paths: Paths) -> None:
+        if moved := describe_moved(record.paths, paths):
+            raise ConfigurationError(moved)
+        if paths != record.paths:
+            self._write(replace(record, paths=paths))
 
     def has_ended(self) -> bool:
         """Whether an earlier run has ended the input for good."""

@@ -152,7 +152,7 @@ class Job(PolledQuery):
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
         if super().is_running():
             return True
-        if self.failure is not None:
+        if self._is_stopped or self.failure is not None:
             return False
         if not self._ending and not self.options.flush:
             return False

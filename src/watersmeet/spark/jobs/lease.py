@@ -24,6 +24,7 @@ writes must therefore be harmless beside the work of its successor; see docs/ope
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -106,21 +107,25 @@ class Seen:
     is_alive: bool = False  # whether there has been a sign of life since the onlooker began
 
 
-def take(files: LeaseFiles, folder: str, me: Holder, seen: Seen | None, now: float) -> Lease | Seen:
+def take(
+    files: LeaseFiles, folder: str, me: Holder, seen: Seen | None, clock: Callable[[], float]
+) -> Lease | Seen:
     """The lease, if it is free or its holder is dead; else what was seen, to be handed in again later."""
+    began = clock()
     names = frozenset(files.names(folder))
+    looked = clock()  # on a slow file system long after: silence counts from the end of one look to the next
     term = _newest(names)
     if term and f"free-{term}" not in names:
         holder = Holder.from_text(files.read(f"{folder}/claim-{term}"))
         signs = frozenset(each for each in names if each.startswith((f"claim-{term}", f"beat-{term}-")))
         if seen is None or seen.signs != signs:
-            return Seen(signs, now, holder, is_alive=seen is not None)
-        if now - seen.at < PATIENCE * RENEW_S:
+            return Seen(signs, looked, holder, is_alive=seen is not None)
+        if began - seen.at < PATIENCE * RENEW_S:
             return replace(seen, holder=holder, is_alive=False)
     claimed = term + 1
     if not files.create(f"{folder}/claim-{claimed}", me.to_text()) or not _holds(files, folder, claimed, me):
-        return Seen(frozenset(), now, None)  # another was faster: look again
-    lease = Lease(folder, claimed, me, 0, now)
+        return Seen(frozenset(), looked, None)  # another was faster: look again
+    lease = Lease(folder, claimed, me, 0, began)
     files.create(_beat(lease), "")
     for name in names:  # of earlier terms
         files.remove(f"{folder}/{name}")

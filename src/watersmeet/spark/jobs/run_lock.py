@@ -172,7 +172,7 @@ class KeptLease:
     ) -> KeptLease:
         """Takes the lease; waits out a holder that shows no sign of life, and refuses as soon as one does."""
         seen: Seen | None = None
-        while not isinstance(found := leases.take(files, LEASE, me, seen, clock()), Lease):
+        while not isinstance(found := leases.take(files, LEASE, me, seen, clock), Lease):
             if found.is_alive:
                 raise in_use(where, found.holder)
             seen = found if found.signs else None

@@ -33,13 +33,15 @@ class RunningQuery(ABC):
         while True:
             try:
                 self._query = self.launch()
-                return
+                break
             except Exception as error:
                 explained = explain_failure(error)
                 if (pause_s := self._retries.pause_s(explained)) is None:
                     raise
                 self.setbacks.append(explained)
                 time.sleep(pause_s)
+        if self._is_stopped:  # meanwhile, by another thread
+            stop_query(self._query)
 
     def is_running(self) -> bool:
         """Whether it runs, or will again in a moment."""
