@@ -60,7 +60,8 @@ class SharedLevel:
     def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         if len(dataflow.streams) > MAX_STREAMS:
             raise ValueError(
-                f"a shared dataflow has {MAX_STREAMS} streams and sets of them at most, not {len(dataflow.streams)}"
+                f"a shared dataflow has {MAX_STREAMS} streams and sets of them at most, "
+                f"not {len(dataflow.streams)}"
             )
         self.dataflow = dataflow
         self._tuning = tuning

@@ -1,6 +1,6 @@
 """When the runs of a query began: time between two batches counts for idleness only while the query ran.
 
-    DIR/runs.json    the starts of the latest runs, microseconds since the epoch, written before the first batch
+    DIR/runs.json    the starts of the latest runs, in microseconds, each written before its batches
 
 A batch that is done again must be judged as before, by a run that began later. So starts are kept where the
 checkpoint is, and a batch goes by the last start before its own time. Without a folder only the present run
