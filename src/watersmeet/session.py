@@ -23,7 +23,7 @@ from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Column, Connector, Pipeline, Query, Stream, parse_duration
+from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Stream, parse_duration
 from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
@@ -91,9 +91,13 @@ class Session:
         event_time: str | None = None,
         lateness: str = "0",
         idle_after: str | None = None,
+        max_ahead: str = "1 day",
         site: str | None = None,
     ) -> Stream:
-        """Declares a streaming DataFrame as a stream; without event time tuples are stamped on arrival."""
+        """Declares a streaming DataFrame as a stream; without event time tuples are stamped on arrival.
+
+        Tuples more than `max_ahead` ahead of the time of their batch are left out and counted, or none are.
+        """
         if name.lower() in self._streams:
             raise ConfigurationError(f"there is a stream {name} already: choose another name")
         if not frame.isStreaming:
@@ -105,6 +109,7 @@ class Session:
             _event_time(name, columns, event_time),
             lateness_us=_duration(name, "lateness", lateness),
             idle_after_us=None if idle_after is None else _duration(name, "idle_after", idle_after),
+            max_ahead_us=None if max_ahead.lower() == NO_LIMIT else _duration(name, "max_ahead", max_ahead),
             site=site,
         )
         self._streams[name.lower()] = stream

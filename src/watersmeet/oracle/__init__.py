@@ -2,6 +2,8 @@
 
 from watersmeet.oracle.oracle import (
     Answer,
+    Arrivals,
+    Clock,
     MicroBatch,
     Row,
     Run,
@@ -11,11 +13,14 @@ from watersmeet.oracle.oracle import (
     bag,
     emitted,
     run,
+    take_in,
     watermark,
 )
 
 __all__ = [
     "Answer",
+    "Arrivals",
+    "Clock",
     "MicroBatch",
     "Row",
     "Run",
@@ -25,5 +30,6 @@ __all__ = [
     "bag",
     "emitted",
     "run",
+    "take_in",
     "watermark",
 ]

@@ -4,7 +4,7 @@ from watersmeet.query.duration import format_duration, parse_duration
 from watersmeet.query.expression import ANSWER_TIME, ColumnRef, Expr, column_expr
 from watersmeet.query.join_graph import Attribute, AttributeClass, JoinGraph
 from watersmeet.query.query import MAX_INPUTS, Aggregate, Input, Output, Pipeline, Query
-from watersmeet.query.stream import Column, Connector, Sink, Stream
+from watersmeet.query.stream import DAY_US, NO_LIMIT, Column, Connector, Sink, Stream
 from watersmeet.query.window import (
     BEGINNING,
     NEVER,
@@ -25,8 +25,10 @@ from watersmeet.query.window import (
 __all__ = [
     "ANSWER_TIME",
     "BEGINNING",
+    "DAY_US",
     "MAX_INPUTS",
     "NEVER",
+    "NO_LIMIT",
     "UNBOUNDED",
     "WINDOW_KINDS",
     "Aggregate",

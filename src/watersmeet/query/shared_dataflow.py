@@ -23,9 +23,7 @@ from watersmeet.query.window import NEVER, Window
 
 SINCE = "__since"  # int64: the micro-batch in which a tuple arrived, or the earliest of its parts did
 END = "__end"  # int64: when the lifetime of a join's result ends
-BEHIND = (
-    "__behind"  # int64: by which streams' progress the tuple is late, one bit each (`SharedDataflow.streams`)
-)
+BEHIND = "__behind"  # int64: whose progress the tuple is late by, one bit each (`SharedDataflow.streams`)
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,9 @@ class Relation:
     route: str  # as the source names it
     keys: tuple[str, ...]  # columns by which it is probed, as the source names them, the route first
     columns: tuple[str, ...]  # to keep beside the keys, as the source names them
-    streams: tuple[str, ...]  # of all queries it serves: their progress decides when a row has expired
+    streams: tuple[
+        str, ...
+    ]  # of all queries it serves, or sets of them: when a row has expired, goes by them
 
     def qualified(self, column: str) -> str:
         return column if self.slot is None else f"{self.slot}.{column}"
@@ -121,7 +121,7 @@ class QueryTail:
     query: str
     number: int  # of the query, never reused
     join: str
-    streams: tuple[str, ...]
+    streams: tuple[str, ...]  # that it reads, or the set of them: whose progress makes tuples late for it
     slots: tuple[tuple[str, str], ...]  # (alias, slot)
     tests: tuple[Test, ...] = ()
     conditions: tuple[str, ...] = ()  # left to Spark, as the query words them
@@ -166,15 +166,26 @@ class TailTemplate:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedDataflow:
-    """All of it. `streams` lists every stream at the bit of its progress; none is ever removed."""
+    """All of it. `streams` lists every stream at the bit of its progress; none is ever removed.
+
+    Among them are the names of `sets` of streams that have a watermark of their own, since one of them may
+    fall idle. The bit of a set that no query reads any more can be another's: tuples from before a query came
+    are not for it, whatever they are behind.
+    """
 
     levels: int
     streams: tuple[str, ...]
+    sets: tuple[tuple[str, tuple[str, ...]], ...] = ()  # name, streams
     feeds: tuple[Feed, ...] = ()
     relations: tuple[Relation, ...] = ()
     joins: tuple[Join, ...] = ()
     tails: tuple[QueryTail, ...] = ()
     expected: tuple[Expected, ...] = ()  # for all feeds that some way leads to
+
+    def reads(self, tail: QueryTail) -> frozenset[str]:
+        """The streams that a query reads."""
+        sets = dict(self.sets)
+        return frozenset(stream for name in tail.streams for stream in sets.get(name, (name,)))
 
     def at(self, batch: int) -> SharedDataflow:
         """What a micro-batch needs: leaves out queries that have ended, and whatever only they needed."""

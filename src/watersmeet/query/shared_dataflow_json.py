@@ -24,6 +24,7 @@ def dataflow_to_json(dataflow: SharedDataflow) -> dict[str, Any]:
     return {
         "levels": dataflow.levels,
         "streams": list(dataflow.streams),
+        "sets": {name: list(streams) for name, streams in dataflow.sets},
         "feeds": [asdict(feed) for feed in dataflow.feeds],
         "relations": [_relation_to_json(relation) for relation in dataflow.relations],
         "joins": [asdict(join) for join in dataflow.joins],
@@ -37,6 +38,7 @@ def dataflow_from_json(fields: Mapping[str, Any]) -> SharedDataflow:
     return SharedDataflow(
         levels=fields["levels"],
         streams=tuple(fields["streams"]),
+        sets=tuple((name, tuple(streams)) for name, streams in fields.get("sets", {}).items()),
         feeds=tuple(_feed(each) for each in fields["feeds"]),
         relations=tuple(_relation(each) for each in fields["relations"]),
         joins=tuple(_join(each) for each in fields["joins"]),

@@ -7,6 +7,9 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.query.duration import format_duration
 
+DAY_US = 86_400_000_000
+NO_LIMIT = "none"  # a max_ahead that refuses nothing
+
 
 @dataclass(frozen=True)
 class Column:
@@ -57,7 +60,8 @@ class Connector:
 class Stream:
     """An append-only bag of tuples.
 
-    Without `event_time` tuples are stamped on arrival, which a replay cannot repeat.
+    Without `event_time` tuples are stamped on arrival, which a replay cannot repeat. A tuple whose event time
+    is more than `max_ahead_us` ahead of the time of its micro-batch is in error: it is counted and left out.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Stream:
     _: KW_ONLY
     lateness_us: int = 0  # the papers' delta
     idle_after_us: int | None = None
+    max_ahead_us: int | None = DAY_US  # None: event times may lie in any future
     site: str | None = None
     source: Connector | None = field(default=None)
 
@@ -73,11 +78,22 @@ class Stream:
         """A column by its name, whatever its case."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
+    @property
+    def needs_batch_time(self) -> bool:
+        """Whether something about its tuples is judged by the time of the micro-batch."""
+        return self.idle_after_us is not None or (
+            self.event_time is not None and self.max_ahead_us is not None
+        )
+
     def pretty(self) -> str:
         columns = ", ".join(column.pretty() for column in self.columns)
         facts = [f"event time {self.event_time}" if self.event_time else "stamped on arrival"]
         if self.event_time:
             facts.append(f"lateness {format_duration(self.lateness_us)}")
+            if self.max_ahead_us is None:
+                facts.append("any time ahead")
+            elif self.max_ahead_us != DAY_US:
+                facts.append(f"at most {format_duration(self.max_ahead_us)} ahead")
         if self.idle_after_us is not None:
             facts.append(f"idle after {format_duration(self.idle_after_us)}")
         if self.site:

@@ -153,7 +153,7 @@ def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: b
 
 def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> Batches:
     """What Spark SQL sends in place of tuples that the stage is to read."""
-    now = arrived.now_us if join.reports_time else UNKNOWN
+    now = UNKNOWN if arrived.now_us is None or not join.reports_time else arrived.now_us
     return [
         MESSAGES.to_arrow([FileName(label, task.number, path, now) for label in join.labels])
         for path in arrived.files.get(task.stream, ())

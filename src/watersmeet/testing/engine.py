@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.oracle.oracle import MicroBatch, Row
+from watersmeet.oracle.oracle import Clock, MicroBatch, Row
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
-from watersmeet.query import MAX_INPUTS, Query, Stream
+from watersmeet.query import BEGINNING, MAX_INPUTS, Query, Stream
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.script import Batch, Written, as_oracle, read_batch, read_instant
@@ -47,14 +47,16 @@ class InProcessEngine:
         self.cluster = Cluster(self.setup.workers, self.setup.seed)
         self.arrived: list[MicroBatch] = []  # as the oracle takes it
         self.folder = Path(tempfile.mkdtemp(prefix="watersmeet-testing-"))  # files, and tables of hot values
-        self._clock_us = 0
+        self.times: list[int | None] = []  # of the batches
+        self.starts: list[int] = []  # of the runs after the first
+        self._clock_us: int | None = None
         self._repeats = 0
         self._has_ended = False
         self._queries = queries
         self._dataflow = self._plan()
 
     def step(self, batch: Batch | Mapping[str, Sequence[Written]], now: int | str | None = None) -> Step:
-        """Runs a micro-batch; `now` is its own time, which else stays where it was."""
+        """Runs a micro-batch; `now` is its own time, which else stays where it was: unknown at first."""
         if self._has_ended:
             raise ConfigurationError("the input has ended: after end() no more batches can come")
         given = now if now is not None else batch.now if isinstance(batch, Batch) else None
@@ -62,6 +64,7 @@ class InProcessEngine:
             self._clock_us = read_instant(given)
         rows = read_batch(batch, self.streams)
         self.arrived.append(as_oracle(self.streams, rows))
+        self.times.append(self._clock_us)
         streams = {stream.name: stream for stream in self.streams}
         arrived = Arrived(streams, rows, self._clock_us, self.setup.map_tasks)
         if self.setup.direct_files:
@@ -77,16 +80,23 @@ class InProcessEngine:
         streams = {stream.name: stream for stream in self.streams}
         return self._run(Arrived(streams, {}, self._clock_us), is_end=True)
 
-    def restart(self, setup: Setup | None = None, *, workers_stay: bool = False) -> None:
+    def restart(
+        self, setup: Setup | None = None, *, workers_stay: bool = False, now: int | str | None = None
+    ) -> None:
         """Stops the query and resumes it, with another `setup` if given; workers read their state back.
 
-        Those that stay hold what they held, as when a session stops a query and starts it again.
+        Those that stay hold what they held, as when a session stops a query and starts it again. `now` is
+        when it is resumed: the time since the last batch was not spent running.
         """
         self.cluster.run += 1
         if not workers_stay:
             self.cluster.lose_caches()
-        if setup is not None:
-            self.setup = setup
+        if now is not None:
+            self._clock_us = read_instant(now)
+        self.setup = setup or self.setup
+        if self._clock_us is not None:
+            self.starts.append(self._clock_us)
+        if setup is not None or self._clock_us is not None:
             self._dataflow = self._plan()
 
     def lose_caches(self) -> None:
@@ -141,11 +151,21 @@ class InProcessEngine:
         queries, setup = self._queries, self.setup
         if isinstance(queries, Query):
             plan = plan_physical(queries, setup.partitions, setup.statistics, setup.routing)
-            return query_dataflow(plan, setup, self.folder / "routing")
+            return query_dataflow(plan, setup, self.folder / "routing", self._starts)
         registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
         dataflow = plan_dataflow(registered, self.streams, MAX_INPUTS - 1, setup.statistics)
         dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
-        return queries_dataflow(dataflow, dict(enumerate(queries.values())), self.streams, setup)
+        numbered = dict(enumerate(queries.values()))
+        return queries_dataflow(dataflow, numbered, self.streams, setup, self._starts)
+
+    @property
+    def _starts(self) -> tuple[int, ...]:
+        return (BEGINNING, *self.starts)
+
+    @property
+    def clock(self) -> Clock:
+        """The times of the batches and runs so far, as the oracle takes them."""
+        return Clock(tuple(self.times), self._starts)
 
 
 def _streams(queries: Sequence[Query]) -> tuple[Stream, ...]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.oracle import oracle
-from watersmeet.oracle.oracle import MicroBatch, Row
-from watersmeet.query import Column, Query, Stream, parse_duration
+from watersmeet.oracle.oracle import Clock, MicroBatch, Row
+from watersmeet.query import NO_LIMIT, Column, Query, Stream, parse_duration
 from watersmeet.sql import bind_query, parse_pipeline
 from watersmeet.testing.answers import query_time
 from watersmeet.testing.engine import InProcessEngine, Step
@@ -28,6 +28,7 @@ class Result:
     steps: tuple[Step, ...]
     batches: tuple[MicroBatch, ...]  # what arrived
     flushed: bool
+    clock: Clock
 
     @property
     def rows(self) -> list[Row]:
@@ -52,17 +53,24 @@ class Result:
 
         Tuples that fail a filter or have no key never reach the join, and are not counted.
         """
+        return self._counted("late")
+
+    @property
+    def ahead(self) -> dict[str, int]:
+        """How many tuples of each stream were dropped because they were too far ahead of their batch."""
+        return self._counted("ahead")
+
+    def _counted(self, kind: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for item in self.query.inputs:
-            names = (f"late_{item.alias}", f"late_{item.stream.name}")
-            counted = sum(step.metrics.get(name, 0) for step in self.steps for name in names[:1])
+            counted = sum(step.metrics.get(f"{kind}_{item.alias}", 0) for step in self.steps)
             found[item.stream.name] = max(counted, found.get(item.stream.name, 0))
         return found
 
     @property
     def expected(self) -> list[Row]:
         """The oracle's answers over what arrived."""
-        return oracle.run(self.query, self.batches, flush=self.flushed).rows
+        return oracle.run(self.query, self.batches, flush=self.flushed, clock=self.clock).rows
 
     def matches_oracle(self) -> bool:
         """Whether the answers are exactly the oracle's, as a bag."""
@@ -70,7 +78,13 @@ class Result:
 
 
 def declare(
-    name: str, columns: str, *, event_time: str, lateness: str = "0", idle_after: str | None = None
+    name: str,
+    columns: str,
+    *,
+    event_time: str,
+    lateness: str = "0",
+    idle_after: str | None = None,
+    max_ahead: str = "1 day",
 ) -> Stream:
     """A stream for a test: its columns are written as in CREATE STREAM, `id BIGINT, ts TIMESTAMP`."""
     text = f"CREATE STREAM {name} ({columns}) WITH (format = 'memory', event_time = '{event_time}')"
@@ -81,6 +95,7 @@ def declare(
         stream.event_time,
         lateness_us=parse_duration(lateness),
         idle_after_us=None if idle_after is None else parse_duration(idle_after),
+        max_ahead_us=None if max_ahead == NO_LIMIT else parse_duration(max_ahead),
     )
 
 
@@ -107,7 +122,7 @@ def run_query(
         steps = [engine.step(batch) for batch in batches]
         if flush:
             steps.append(engine.end())
-        return Result(query, tuple(steps), tuple(engine.arrived), flush)
+        return Result(query, tuple(steps), tuple(engine.arrived), flush, engine.clock)
 
 
 def _find_query(sql: str, streams: tuple[Stream, ...], sink: str | None) -> Query:

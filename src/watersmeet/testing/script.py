@@ -22,7 +22,7 @@ Written = Sequence[Any] | Mapping[str, Any] | Tuple  # a tuple as a test writes 
 
 @dataclass(frozen=True)
 class Batch:
-    """What arrives together, by stream, and the batch's own time, for streams with idle_after."""
+    """What arrives together, by stream, and the batch's own time, by which idle_after and max_ahead go."""
 
     rows: Mapping[str, Sequence[Written]] = field(default_factory=dict)
     now: int | str | dt.datetime | None = None

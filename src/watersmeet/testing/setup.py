@@ -45,7 +45,9 @@ class Setup:
     tuning: Tuning = DEFAULT  # the sizes by which the engine works
 
 
-def query_dataflow(plan: PhysicalPlan, setup: Setup, routing: Path) -> QueryDataflow:
+def query_dataflow(
+    plan: PhysicalPlan, setup: Setup, routing: Path, starts: tuple[int, ...] = ()
+) -> QueryDataflow:
     """The tasks of a query by itself; tables of hot values go to the folder `routing`."""
     streams = plan.query.streams
     hot = HotKeySettings(str(routing), setup.may_heat, setup.hot_min_rows)
@@ -55,13 +57,18 @@ def query_dataflow(plan: PhysicalPlan, setup: Setup, routing: Path) -> QueryData
         limit=setup.state_limit,
         hot=hot if setup.hot_values else None,
         parallelism=setup.workers,
+        starts=starts,
         tuning=setup.tuning,
     )
     return QueryDataflow(plan_tasks(plan, options))
 
 
 def queries_dataflow(
-    dataflow: SharedDataflow, queries: Mapping[int, Query], streams: Sequence[Stream], setup: Setup
+    dataflow: SharedDataflow,
+    queries: Mapping[int, Query],
+    streams: Sequence[Stream],
+    setup: Setup,
+    starts: tuple[int, ...] = (),
 ) -> QueriesDataflow:
     """The tasks of many queries, by number, in one dataflow."""
     ship = ship_inline(dataflow)
@@ -72,6 +79,7 @@ def queries_dataflow(
         partitions=setup.partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, setup.partitions),
         direct=direct_streams(streams) if setup.direct_files else {},
+        starts=starts,
         tuning=setup.tuning,
     )
     return QueriesDataflow(tasks, AnswerDecoder(ship, queries, _types(streams)))

@@ -16,6 +16,7 @@ from watersmeet.query import Expr, Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.exchange.collect import NOW
 from watersmeet.spark.exchange.file_input import INPUT, PATH
+from watersmeet.spark.exchange.messages import UNKNOWN
 from watersmeet.spark.sources.parquet.files import is_plain
 from watersmeet.testing.script import Row
 
@@ -28,7 +29,7 @@ class Arrived:
 
     streams: Mapping[str, Stream]
     rows: Mapping[str, Sequence[Row]]
-    now_us: int
+    now_us: int | None  # the batch's own time, where the script gives one
     tasks: int = 1
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names, where streams are files
 
@@ -48,7 +49,7 @@ class Arrived:
         named = [
             {INPUT: number, PATH: path} for number, stream in numbered for path in self.files.get(stream, ())
         ]
-        if reports_time:
+        if reports_time and self.now_us is not None:
             named = [{**row, NOW: self.now_us} for row in named]
         return [pa.RecordBatch.from_pylist(part) for part in _cut(named, self.tasks)]
 
@@ -73,13 +74,13 @@ def write_files(folder: Path, stream: Stream, rows: Sequence[Row], tasks: int) -
 
 
 def _column(
-    stream: Stream, rows: Sequence[Row], names: Sequence[str], column: Projected, now_us: int
+    stream: Stream, rows: Sequence[Row], names: Sequence[str], column: Projected, now_us: int | None
 ) -> pa.Array:
     name, sql, type_ = column
     if name == NOW:
-        return pa.array([now_us] * len(rows), pa.int64())
+        return pa.array([UNKNOWN if now_us is None else now_us] * len(rows), pa.int64())
     if name == TS:
-        values = [row[stream.event_time] if stream.event_time else now_us for row in rows]
+        values = [row[stream.event_time] if stream.event_time else now_us or 0 for row in rows]
         return pa.array(values, pa.int64())
     expr = Expr(sql)
     found = [evaluate(expr, dict.fromkeys(names, row)) for row in rows]

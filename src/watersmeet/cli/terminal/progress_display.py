@@ -90,6 +90,7 @@ def render_line(progress: Progress, query: str = "") -> str:
         f"answers {count(progress.answers)} ({count(progress.answers_per_s)}/s)",
         f"state {count(progress.state_rows)} rows {format_bytes(progress.state_bytes)}",
         f"late {count(progress.late)}",
+        *([f"ahead {count(progress.ahead)}"] if progress.totals.ahead else []),
         *([f"malformed {count(progress.malformed)}"] if progress.totals.malformed else []),
         *([f"shed {count(progress.shed)}", _complete(progress)] if progress.state_limit else []),
         *([f"hot values {progress.hot_values}"] if progress.hot_values else []),
@@ -111,6 +112,8 @@ def render_screen(progress: Progress, title: str = "") -> RenderableType:
     facts.add_row("answers", f"{count(progress.answers_per_s)}/s", f"{count(totals.answers)} in all")
     facts.add_row("state", f"{count(progress.state_rows)} rows", format_bytes(progress.state_bytes))
     facts.add_row("late", count(progress.late), f"{count(totals.late)} in all")
+    if totals.ahead:
+        facts.add_row("too far ahead", count(progress.ahead), f"{count(totals.ahead)} in all")
     if totals.malformed:
         facts.add_row("malformed", count(progress.malformed), f"{count(totals.malformed)} in all")
     if progress.state_limit:

@@ -60,7 +60,8 @@ class SharedLevel:
     def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         if len(dataflow.streams) > MAX_STREAMS:
             raise ValueError(
-                f"a shared dataflow has {MAX_STREAMS} streams at most, not {len(dataflow.streams)}"
+                f"a shared dataflow has {MAX_STREAMS} streams and sets of them at most, "
+                f"not {len(dataflow.streams)}"
             )
         self.dataflow = dataflow
         self._tuning = tuning
@@ -124,13 +125,11 @@ class SharedLevel:
         seen: set[str] = set()
         for feed in self.dataflow.feeds:
             if feed.stream not in seen and feed.levels[0] == level:
-                bits = {stream_bits(self.dataflow.streams, one.streams) for one in self.dataflow.tails}
-                counting[feed.name] = feed.stream, [bit for bit in bits if self._reads(bit, feed.stream)]
+                readers = [one for one in self.dataflow.tails if feed.stream in self.dataflow.reads(one)]
+                bits = {stream_bits(self.dataflow.streams, one.streams) for one in readers}
+                counting[feed.name] = feed.stream, sorted(bits)
             seen.add(feed.stream)
         return counting
-
-    def _reads(self, bits: int, stream: str) -> bool:
-        return bool(bits & stream_bits(self.dataflow.streams, (stream,)))
 
 
 def behind_column(slot: str) -> str:

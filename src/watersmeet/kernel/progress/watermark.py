@@ -1,14 +1,20 @@
 """The watermark: min over streams of (largest ts seen - lateness), taken at the end of a micro-batch.
 
 A stream that has shown nothing yet holds the watermark at the beginning of time. A stream declared with
-`idle_after` stops holding the others back once it has been silent that long, by the clock of the batches (the
-batch's own time, which a replay repeats). The watermark never goes back.
+`idle_after` stops holding the others back once it has been silent that long. The watermark never goes back.
+
+Silence is measured by the clock of the batches, the time that Spark logs with the offsets of each, and only
+while the query runs: of the time between two batches that part counts which comes after the start of the run
+that planned the second. So a batch that is done again, by whichever run, is judged as it was. A batch takes
+something of every source that has anything left; a stream without a row in it has nothing more to bring.
+
+    batches at 0 s and 3610 s, the second of a run that began at 3600 s: 10 s of silence
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from watersmeet.query import BEGINNING, NEVER, Query
@@ -16,11 +22,27 @@ from watersmeet.query import BEGINNING, NEVER, Query
 
 @dataclass(frozen=True)
 class Punctuation:
-    """What a micro-batch says of progress: largest event times by stream, the batch's own time, the end."""
+    """What a micro-batch says of progress: largest event times by stream, the batch's own time, the end.
+
+    `heard` are streams that brought rows, be it without a usable event time; `began_us` is when the run began
+    that planned the batch, as far as it is known.
+    """
 
     max_ts: Mapping[str, int] = field(default_factory=dict)
     now_us: int | None = None
     is_end: bool = False
+    heard: frozenset[str] = frozenset()
+    began_us: int = BEGINNING
+
+    def of(self, streams: Collection[str]) -> Punctuation:
+        """What it says of some streams."""
+        max_ts = {stream: ts for stream, ts in self.max_ts.items() if stream in streams}
+        return replace(self, max_ts=max_ts, heard=self.heard.intersection(streams))
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """The streams that brought anything."""
+        return self.heard.union(self.max_ts)
 
 
 @dataclass(frozen=True)
@@ -31,30 +53,43 @@ class LatenessPolicy:
     idle_after_us: int | None = None
 
 
+def bound_us(max_ts: int, lateness: LatenessPolicy) -> int:
+    """How far a stream has come whose largest event time is this; never before the beginning of time."""
+    return max(BEGINNING, max_ts - lateness.lateness_us)
+
+
 def lateness_policies(query: Query) -> dict[str, LatenessPolicy]:
     return {stream.name: LatenessPolicy(stream.lateness_us, stream.idle_after_us) for stream in query.streams}
 
 
 @dataclass
 class Silence:
-    """Follows when streams last brought tuples, by the clock of the batches."""
+    """Follows when streams last brought rows, by the clock of the batches, less the time stopped since."""
 
     lateness: Mapping[str, LatenessPolicy]
     last_seen_us: dict[str, int] = field(default_factory=dict)
 
     def idle(self, punctuation: Punctuation) -> set[str]:
         """Closes a micro-batch; the streams that nobody waits for any more."""
-        if punctuation.now_us is None:
+        now = punctuation.now_us
+        if now is None:
             return set()
+        self._leave_out_stop(now, punctuation.began_us)
         for stream in self.lateness:
-            if stream in punctuation.max_ts or stream not in self.last_seen_us:
-                self.last_seen_us[stream] = punctuation.now_us
+            if stream in punctuation.sources or stream not in self.last_seen_us:
+                self.last_seen_us[stream] = now
         return {
             stream
             for stream, lateness in self.lateness.items()
-            if lateness.idle_after_us is not None
-            and punctuation.now_us - self.last_seen_us[stream] > lateness.idle_after_us
+            if lateness.idle_after_us is not None and now - self.last_seen_us[stream] > lateness.idle_after_us
         }
+
+    def _leave_out_stop(self, now: int, began_us: int) -> None:
+        """Moves all streams on by the time before the run; some stream was last seen in the batch before."""
+        if self.last_seen_us:
+            before = max(self.last_seen_us.values())
+            stopped = max(0, min(began_us, now) - before)
+            self.last_seen_us.update({stream: seen + stopped for stream, seen in self.last_seen_us.items()})
 
 
 @dataclass
@@ -75,7 +110,7 @@ class Watermark:
             self.max_ts[stream] = max(ts, self.max_ts.get(stream, BEGINNING))
         idle = self._silence.idle(punctuation)
         bounds = [
-            self.max_ts[stream] - lateness.lateness_us if stream in self.max_ts else BEGINNING
+            bound_us(self.max_ts[stream], lateness) if stream in self.max_ts else BEGINNING
             for stream, lateness in self.lateness.items()
             if stream not in idle
         ]

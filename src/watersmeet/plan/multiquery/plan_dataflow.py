@@ -21,12 +21,14 @@ other two end.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from watersmeet.errors import QueryError
 from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.kept import KeptTrees
 from watersmeet.plan.multiquery.rates import RateModels
 from watersmeet.plan.multiquery.slots import Slotted
+from watersmeet.plan.multiquery.stream_sets import StreamSet, stream_set
 from watersmeet.plan.multiquery.tails import Registered, end_query
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.statistics.statistics import Statistics
@@ -48,7 +50,8 @@ def plan_dataflow(
     """The dataflow of these queries; default statistics where none are known."""
     if len({each.number for each in queries}) < len(queries):
         raise ValueError("two queries have the same number")
-    ordered = _order_streams(streams, kept)
+    sets = {each.number: stream_set(each.query.streams) for each in queries}
+    ordered = _order_streams(streams, [found for found in sets.values() if found], kept)
     rates = RateModels(statistics or Statistics())
     trees = KeptTrees(kept)
     draft = DataflowDraft()
@@ -61,9 +64,12 @@ def plan_dataflow(
         if tree is None:
             tree = _plant(registered.name, planting, levels)
         tail, needed = end_query(registered, slotted, tree.name, ordered)
+        if (found := sets[registered.number]) is not None:
+            tail = replace(tail, streams=(found[0],))
         draft.add(slotted, tree, needed, tail.streams)
         tails.append(tail)
-    return draft.dataflow(levels, ordered, tuple(tails))
+    by_name = dict(each for each in sets.values() if each)
+    return replace(draft.dataflow(levels, ordered, tuple(tails)), sets=tuple(sorted(by_name.items())))
 
 
 def _plant(name: str, planting: Planting, levels: int) -> Tree:
@@ -77,14 +83,22 @@ def _plant(name: str, planting: Planting, levels: int) -> Tree:
     return tree
 
 
-def _order_streams(streams: Sequence[Stream], kept: SharedDataflow | None) -> tuple[str, ...]:
-    """Every stream at an index of its own, which it keeps."""
-    ordered = tuple(dict.fromkeys([*(kept.streams if kept else ()), *(stream.name for stream in streams)]))
+def _order_streams(
+    streams: Sequence[Stream], sets: Sequence[StreamSet], kept: SharedDataflow | None
+) -> tuple[str, ...]:
+    """Every stream, and every set of them, at an index of its own, which it keeps while it is needed."""
+    wanted = dict(sets)
+    before = kept.streams if kept else ()
+    needed = dict.fromkeys([*(stream.name for stream in streams), *sorted(wanted)])
+    coming = [name for name in needed if name not in before]
+    ordered = [name if name in needed or not coming else coming.pop() for name in before] + coming
     if len(ordered) > MAX_STREAMS:
+        said = f", and {len(wanted)} sets of streams with idle_after" if wanted else ""
         raise QueryError(
-            f"a shared dataflow has at most {MAX_STREAMS} streams, not {len(ordered)}: use several"
+            f"a shared dataflow has at most {MAX_STREAMS} streams, not {len(ordered) - len(wanted)}{said}: "
+            "use several dataflows, or declare fewer streams with idle_after"
         )
-    return ordered
+    return tuple(ordered)
 
 
 def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:

@@ -11,11 +11,13 @@ its alias and sent after its local filters, and the residual conditions and the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from watersmeet.errors import QueryError
 from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.plan_dataflow import why_unfit
 from watersmeet.plan.multiquery.slots import Slotted
+from watersmeet.plan.multiquery.stream_sets import stream_set
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.sites.dhtjoin import JoinTree, find_join_tree
 from watersmeet.plan.statistics.rate_model import rate_model
@@ -40,7 +42,9 @@ def plan_pipeline(
 def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow:
     """The dataflow of one query whose answers come from some trees; all but the joins is left to Spark."""
     query = slotted.query
-    streams = tuple(stream.name for stream in query.streams)
+    names = tuple(stream.name for stream in query.streams)
+    joint = stream_set(query.streams)
+    streams = names if joint is None else (joint[0],)
     needed = [(n, column) for n, item in enumerate(query.inputs) for column in query.payload(item.alias)]
     draft, tails = DataflowDraft(), []
     for number, tree in enumerate(trees):
@@ -55,7 +59,9 @@ def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow
             payload=tuple(slotted.qualified(*column) for column in needed),
         )
         tails.append(tail)
-    return draft.dataflow(max(tree.level for tree in trees), streams, tuple(tails))
+    every = names if joint is None else (*names, joint[0])
+    dataflow = draft.dataflow(max(tree.level for tree in trees), every, tuple(tails))
+    return replace(dataflow, sets=() if joint is None else (joint,))
 
 
 def _cheapest(planting: Planting, levels: int | None) -> Tree:

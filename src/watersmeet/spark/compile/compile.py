@@ -37,6 +37,7 @@ from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.distinct import LEFT_OUT
 from watersmeet.spark.stages.shipped_stage import ship_stage
+from watersmeet.spark.storage.run_starts import begin_run
 
 _TICK_CLOCK = "__tick_clock"
 _TICK_ORIGIN_US = 10**16  # ticks before 1970 are on the clock too
@@ -79,6 +80,7 @@ class Compiler:
             hot=read_hot_key_settings(self.spark, self.checkpoint),
             ship=partial(ship_dataflow, self.spark),
             parallelism=self.spark.sparkContext.defaultParallelism,
+            starts=begin_run(self.spark, self.query.streams, self.checkpoint),
         )
         return plan_tasks(self.plan, options)
 

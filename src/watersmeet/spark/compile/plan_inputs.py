@@ -83,8 +83,8 @@ class InputPlanner:
 
     @property
     def reports_time(self) -> bool:
-        """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
-        return any(stream.idle_after_us is not None for stream in self.query.streams)
+        """Whether the batch's own time travels with the tuples."""
+        return any(stream.needs_batch_time for stream in self.query.streams)
 
     def _members(self) -> list[Member]:
         pairs = zip(self.query.inputs, self.layouts, strict=True)
@@ -117,7 +117,7 @@ class InputPlanner:
 
     def _file_input(self, number: int, item: Input, layout: InputLayout) -> FileInput:
         columns = self._file_columns(item, layout)
-        pack = self._pack(number, layout, tuple(column.name for column in columns))
+        pack = self._pack(number, item, layout, tuple(column.name for column in columns))
         # Under a limit of memory a batch is joined in pieces, each of which would open the files again; and
         # tuples that wait in a numbering stage outlive their files.
         may_be_late = self.limit is None and not self.query.joins_delayed
@@ -142,10 +142,10 @@ class InputPlanner:
 
     def _pack_rows(self, number: int, item: Input, layout: InputLayout) -> PackRows:
         projected, columns = self._projected(item, layout)
-        pack = frugally(self._pack(number, layout, columns), self.limit)
+        pack = frugally(self._pack(number, item, layout, columns), self.limit)
         return PackRows(number, item.stream.name, item.alias, projected, pack)
 
-    def _pack(self, number: int, layout: InputLayout, names: tuple[str, ...]) -> Pack:
+    def _pack(self, number: int, item: Input, layout: InputLayout, names: tuple[str, ...]) -> Pack:
         tuning = self.tuning
         if self.limit is not None:
             most = max(1 << 20, min(tuning.chunk_bytes, self.limit.nbytes // 16))
@@ -157,6 +157,7 @@ class InputPlanner:
             grid=self.grid,
             labels=self.labels,
             hot=self.hot,
+            max_ahead_us=item.stream.max_ahead_us if item.stream.event_time else None,
             tuning=tuning,
         )
 

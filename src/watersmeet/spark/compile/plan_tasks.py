@@ -136,6 +136,7 @@ class _TaskPlanner:
             labels=labels,
             fingerprint=self.plan.fingerprint,
             cached_buckets=self._cached_buckets(grid),
+            starts=self.options.starts,
             tuning=self.options.tuning,
         )
 
@@ -180,6 +181,7 @@ class _TaskPlanner:
             direct=self.options.direct,
             partitions=self.plan.partitions,
             fingerprint=self.plan.fingerprint,
+            starts=self.options.starts,
             tuning=self.options.tuning,
         )
 

@@ -40,6 +40,7 @@ class TaskOptions:
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: Callable[[SharedDataflow], ShippedDataflow] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
+    starts: tuple[int, ...] = ()  # of the query's runs, as far as they are known, in microseconds
     tuning: Tuning = DEFAULT
 
 

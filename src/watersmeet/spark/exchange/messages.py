@@ -35,9 +35,10 @@ class Progress:
     bucket: int
     input: int
     max_ts: int = UNKNOWN
-    now_us: int = UNKNOWN  # the batch's own time, where some stream is declared with `idle_after`
+    now_us: int = UNKNOWN  # the batch's own time, where some stream is judged by it
     late: int = 0  # tuples that were dropped because they were late
     null_times: int = 0  # tuples that were dropped because their event time was NULL
+    ahead: int = 0  # tuples that were dropped because their event time was too far ahead of the batch's
     table: int = 0  # the digest of the routing table by which the task has sent tuples
     summary: bytes = b""  # of the frequent values, for the first bucket
 

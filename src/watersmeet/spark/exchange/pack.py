@@ -43,6 +43,7 @@ class Pack:
     grid: Grid
     labels: tuple[int, ...]
     hot: HotKeys | None = None
+    max_ahead_us: int | None = None
     tuning: Tuning = DEFAULT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,7 +54,7 @@ class Pack:
         """Each bucket's tuples, if any, and the stream's progress; with `only`, those of one bucket."""
         table = self.hot.table() if self.hot else NO_HOT_VALUES
         buckets = range(len(self.labels)) if only is None else [only]
-        for collected in collect(batches, self._usable, self.tuning):
+        for collected in collect(batches, self._usable, self.tuning, self.max_ahead_us):
             hashes = hash_keys(self.grid, self.layout, collected.tuples)
             sent: list[Message] = [self._progress(bucket, collected, table, hashes) for bucket in buckets]
             for part in route_hot(self.grid, self.layout, collected.tuples, table, hashes, only):
@@ -76,6 +77,7 @@ class Pack:
             max_ts=collected.max_ts,
             now_us=collected.now_us,
             null_times=collected.null_times if is_first else 0,
+            ahead=collected.ahead if is_first else 0,
             table=table.digest,
             summary=summary,
         )

@@ -219,6 +219,8 @@ def _resumed(fresh: Routing, record: Record) -> Routing:
 
 
 def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
-    """The joins the query was started with, under the query as it is now."""
+    """The joins the query was started with, under the query as it is now, whose streams may fall idle."""
     tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
-    return replace(kept, tails=tuple(tails))
+    relations = (replace(each, streams=fresh.tails[0].streams) for each in kept.relations)
+    streams = tuple(dict.fromkeys([*kept.streams, *fresh.streams]))
+    return replace(kept, tails=tuple(tails), relations=tuple(relations), streams=streams, sets=fresh.sets)

@@ -61,6 +61,7 @@ class SharedJob(PolledQuery):
             streams=self.pipeline.streams,
             sources=self.sources,
             partitions=self.partitions,
+            checkpoint=self.folder,
         )
         fill = _Fill(
             answers=answers.decoder,

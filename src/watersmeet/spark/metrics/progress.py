@@ -29,6 +29,7 @@ class InputProgress:
     null_times: int
     max_ts_us: int | None  # of its stream, so far
     ahead_us: int | None  # how far its stream is ahead of the watermark
+    ahead: int = 0  # tuples left out because their event time was too far ahead of the batch's time
     malformed: int = 0  # messages of its stream that could not be read
     shed: int = 0  # tuples removed because the state was at its limit
     kept: int = 0  # tuples in the state, copies included
@@ -49,6 +50,7 @@ class Totals:
 
     rows: int = 0
     late: int = 0
+    ahead: int = 0
     answers: int = 0
     batches: int = 0
     malformed: int = 0
@@ -106,12 +108,17 @@ class Progress:
     def late(self) -> int:
         return sum(item.late for item in self.inputs)
 
+    @property
+    def ahead(self) -> int:
+        return sum(item.ahead for item in self.inputs)
+
     def as_json(self) -> dict[str, Any]:
         """Every field as plain JSON, with the sums over inputs; totals as `total_rows` and so on."""
         document = asdict(self)
         totals = {**document.pop("totals"), "completeness": self.totals.completeness}
         inputs = [{**asdict(item), "event_rows_per_s": item.event_rows_per_s} for item in self.inputs]
-        sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late, "shed": self.shed}
+        sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late}
+        sums |= {"ahead": self.ahead, "shed": self.shed}
         return {**document, "inputs": inputs, **sums, **{f"total_{name}": n for name, n in totals.items()}}
 
 
@@ -169,6 +176,7 @@ def _totals(
     return Totals(
         rows=sum(item.rows for item in inputs),
         late=sum(item.late for item in inputs),
+        ahead=sum(item.ahead for item in inputs),
         answers=metrics.get("answers", 0),
         batches=1,
         malformed=malformed,
@@ -233,6 +241,7 @@ def _input(
         rows_per_s=rows / seconds,
         late=metrics.get(f"late_{alias}", 0),
         null_times=metrics.get(f"null_times_{alias}", 0),
+        ahead=metrics.get(f"ahead_{alias}", 0),
         max_ts_us=newest,
         ahead_us=None if newest is None or watermark is None else newest - watermark,
         malformed=malformed.get(stream, 0),

@@ -14,6 +14,7 @@ from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_finge
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
 from watersmeet.spark.sources.read_sources import Sources
+from watersmeet.spark.storage.run_starts import begin_run
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,12 @@ def stream_answers(
     streams: Sequence[Stream],
     sources: Sources,
     partitions: int,
+    checkpoint: str | None = None,
 ) -> AnswerStream:
-    """The answers of all `queries`, by number, of a dataflow that reads these sources."""
+    """The answers of all `queries`, by number, of a dataflow that reads these sources.
+
+    `checkpoint` is the folder of its checkpoint, where it is known.
+    """
     ship = ship_dataflow(spark, dataflow)
     tasks = plan_levels(
         dataflow,
@@ -42,6 +47,7 @@ def stream_answers(
         partitions=partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
         direct={name: each.root for name, each in sources.files.items()},
+        starts=begin_run(spark, streams, checkpoint),
     )
     blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
     return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))

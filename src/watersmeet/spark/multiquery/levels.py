@@ -95,11 +95,13 @@ def plan_levels(
     partitions: int,
     fingerprint: str,
     direct: Mapping[str, str | None],
+    starts: tuple[int, ...] = (),
     tuning: Tuning = DEFAULT,
 ) -> LevelTasks:
     """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader.
 
-    With each stream comes the folder below which folders give columns, if they do.
+    With each stream comes the folder below which folders give columns, if they do. `starts` are those of the
+    query's runs, as far as they are known.
     """
     planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
     lateness = {
@@ -122,6 +124,7 @@ def plan_levels(
             attributes=attributes,
             labels=planner.labels,
             fingerprint=fingerprint,
+            starts=starts,
             tuning=tuning,
         )
         stages.append(SharedStage(plan))
@@ -160,8 +163,8 @@ class _LevelPlanner:
 
     @property
     def reports_time(self) -> bool:
-        """Whether the batch's own time travels with the tuples, for streams that may fall idle."""
-        return any(item.stream.idle_after_us is not None for item in self.inputs)
+        """Whether the batch's own time travels with the tuples."""
+        return any(item.stream.needs_batch_time for item in self.inputs)
 
     def _pack(self, item: FeedInput, given: tuple[str, ...]) -> SharedPack:
         return SharedPack(
@@ -171,6 +174,7 @@ class _LevelPlanner:
             columns=item.columns,
             given=given,
             reported=frozenset(one.feed for one in self.dataflow.expected),
+            max_ahead_us=item.stream.max_ahead_us if item.stream.event_time else None,
             tuning=self.tuning,
         )
 

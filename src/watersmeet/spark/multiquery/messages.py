@@ -33,6 +33,7 @@ class InputProgress:
     max_ts: int = UNKNOWN
     now_us: int = UNKNOWN
     null_times: int = 0  # tuples that were dropped because their event time was NULL
+    ahead: int = 0  # tuples that were dropped because their event time was too far ahead of the batch's
     frequent: bytes = b""  # the frequent values of the task's tuples, where they matter
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from watersmeet.kernel import SharedBucket
-from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.metrics.metrics import WATERMARK, Metric, Metrics, max_ts
 from watersmeet.spark.multiquery.messages import Bounds, InputProgress, LevelMessage, LevelRows
+
+DROPPED_KINDS = ("input", "late", "null_times", "ahead")
 
 
 def dataflow_metrics(names: Mapping[str, str], dataflow: SharedDataflow) -> Metrics:
@@ -34,7 +35,7 @@ def dataflow_metrics(names: Mapping[str, str], dataflow: SharedDataflow) -> Metr
             Metric("sent"),
             Metric("sent_by_all"),
             Metric("stored"),  # of these, kept at a later level: rewritten queries that wait for more tuples
-            *(Metric(f"{kind}_{name}") for name in names for kind in ("input", "late", "null_times")),
+            *(Metric(f"{kind}_{name}") for name in names for kind in DROPPED_KINDS),
             *(Metric(f"{kind}_level_{n}") for n in levels for kind in ("state_rows", "combinations")),
             *map(Metric, dict.fromkeys(way_names(dataflow).values())),
             WATERMARK,
@@ -68,7 +69,6 @@ class SharedMetrics:
         level: int,
         messages: Sequence[LevelMessage],
         bucket: SharedBucket,
-        after: Mapping[str, int],
         feed_levels: Mapping[str, tuple[int, ...]],
         attributes: Mapping[str, int],
     ) -> None:
@@ -99,7 +99,6 @@ class SharedMetrics:
             memory_bytes=bucket.used_bytes,
             combinations=counts.results,
             stored=counts.stored,
-            watermark_us=min(after.values(), default=BEGINNING),
         )
 
     def _count_input(self, message: InputProgress, attributes: int) -> None:
@@ -107,6 +106,7 @@ class SharedMetrics:
         values[f"input_{name}"] += message.rows
         values["sent_by_all"] += message.rows * attributes
         values[f"null_times_{name}"] += message.null_times
+        values[f"ahead_{name}"] += message.ahead
         values["arrived_bytes"] += len(message.frequent)
         newest = max_ts(self._names[name]).name
         values[newest] = max(values[newest], message.max_ts)

@@ -30,10 +30,12 @@ class SharedPack:
     columns: tuple[str, ...] = (TS,)  # of all feeds
     given: tuple[str, ...] = (TS,)  # their names in the rows to pack
     reported: frozenset[str] = frozenset()  # feeds whose frequent values are reported to every bucket
+    max_ahead_us: int | None = None
     tuning: Tuning = DEFAULT
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (self._send(collected) for collected in collect(batches, self._usable, self.tuning))
+        every = collect(batches, self._usable, self.tuning, self.max_ahead_us)
+        return (self._send(collected) for collected in every)
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that have an event time and meet the condition, if there is one."""
@@ -55,6 +57,7 @@ class SharedPack:
                 max_ts=collected.max_ts,
                 now_us=collected.now_us,
                 null_times=0 if number else collected.null_times,
+                ahead=0 if number else collected.ahead,
                 frequent=frequent,
             )
             for number, label in enumerate(self.labels)

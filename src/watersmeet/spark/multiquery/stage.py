@@ -21,15 +21,15 @@ from watersmeet.kernel import (
     LatenessPolicy,
     LiveValues,
     PersistedChunk,
-    Punctuation,
     SharedBucket,
     SharedRows,
     StreamBounds,
     decode_reports,
     route_rows,
 )
+from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow, TailTemplate
-from watersmeet.spark.exchange.messages import UNKNOWN, EndOfInput
+from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import (
     LEVEL_MESSAGES,
@@ -44,6 +44,7 @@ from watersmeet.spark.multiquery.messages import (
 from watersmeet.spark.multiquery.metrics import SharedMetrics
 from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.stages.bucket_stage import BucketStage
+from watersmeet.spark.stages.punctuation import punctuate
 from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker.bucket_state import Snapshot
 from watersmeet.spark.worker.task_facts import known_batch
@@ -61,6 +62,7 @@ class LevelPlan:
     attributes: Mapping[str, int]  # how many each input has, used or not
     labels: tuple[int, ...]
     fingerprint: str
+    starts: tuple[int, ...] = ()  # of the runs, as far as they are known
     cached_buckets: int | None = None
     is_limited: bool = False
     tuning: Tuning = DEFAULT
@@ -96,6 +98,7 @@ class LevelState:
         self.templates = {template: name for name, template in template_names(dataflow).items()}
         self.relations = {relation.name: relation for relation in dataflow.relations}
         self.feed_levels = {feed.name: feed.levels for feed in dataflow.feeds}
+        self._followed = {name for tail in dataflow.tails for name in tail.streams} or {*dataflow.streams}
 
     def step(self, batch: LevelInput) -> Iterator[SharedRows]:
         return self.bucket.step(batch.chunks, batch.before, batch.after, batch.batch, self.live)
@@ -107,6 +110,10 @@ class LevelState:
         bounds = self.bounds.snapshot() if self.bounds else None
         live = {"live": self.live.to_json()} if self.bounds and self.bucket.dataflow.expected else {}
         return {"bucket": self.bucket.snapshot(), "bounds": bounds, **live}
+
+    def watermark(self, progress: Mapping[str, int]) -> int:
+        """The least watermark of all queries; of the streams, while there is no query."""
+        return min((progress.get(name, BEGINNING) for name in self._followed), default=BEGINNING)
 
     @property
     def nbytes(self) -> int:
@@ -127,14 +134,16 @@ class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput, Iterator[Sha
 
     def fresh(self) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
-        bounds = StreamBounds(self.plan.lateness) if level == 1 else None
+        bounds = StreamBounds(self.plan.lateness, dict(dataflow.sets)) if level == 1 else None
         return LevelState(dataflow, SharedBucket(dataflow, level, self.plan.tuning.kernel), bounds)
 
     def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         kernel = self.plan.tuning.kernel
         bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks, kernel)
-        bounds = StreamBounds.restore(self.plan.lateness, snapshot["bounds"]) if level == 1 else None
+        bounds = None
+        if level == 1:
+            bounds = StreamBounds.restore(self.plan.lateness, dict(dataflow.sets), snapshot["bounds"])
         live = LiveValues.from_json(snapshot["live"]) if "live" in snapshot else None
         return LevelState(dataflow, bucket, bounds, live)
 
@@ -179,7 +188,8 @@ class LevelWork:
         plan, bucket = self._plan, self.bucket
         yield from self._frames.put(self._handed_on)
         metrics = SharedMetrics(plan.names, plan.ship.dataflow)
-        metrics.count(plan.level, self._own, bucket.bucket, self._after, bucket.feed_levels, plan.attributes)
+        metrics.count(plan.level, self._own, bucket.bucket, bucket.feed_levels, plan.attributes)
+        metrics.values["watermark_us"] = bucket.watermark(self._after)
         metrics.values["kernel_us"] = int(1e6 * self._kernel_s)
         metrics.values["stage_us"] = int(1e6 * (time.perf_counter() - self._started))
         yield from self._frames.put([LevelMetrics(self._label, metrics.values.text)])
@@ -197,15 +207,10 @@ class LevelWork:
                 state.live = LiveValues.from_json(known["live"])
             return known["before"], known["after"]
         progress = [message for message in self._own if isinstance(message, InputProgress)]
-        max_ts: dict[str, int] = {}
-        for message in progress:
-            if message.max_ts != UNKNOWN:
-                stream = self._plan.names[message.name]
-                max_ts[stream] = max(message.max_ts, max_ts.get(stream, UNKNOWN))
-        times = [message.now_us for message in progress if message.now_us != UNKNOWN]
+        said = [(self._plan.names[message.name], message.max_ts, message.now_us) for message in progress]
         is_end = any(isinstance(message, EndOfInput) for message in self._own)
         before = dict(state.bounds.now)
-        after = state.bounds.advance(Punctuation(max_ts, max(times, default=None), is_end))
+        after = state.bounds.advance(punctuate(said, self._plan.starts, is_end=is_end))
         reports = decode_reports(message.frequent for message in progress if message.frequent)
         state.live = state.live.followed(self._plan.ship.dataflow, reports, after)
         return before, after

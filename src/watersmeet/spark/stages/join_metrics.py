@@ -1,7 +1,7 @@
 """The metrics of a join: what arrived, what is kept, and what it took.
 
-Per input the tuples that arrived, were late, had no event time, were shed and are kept; per stream its
-largest event time; and the stage's state and work.
+Per input the tuples that arrived, were late, had no event time or one too far ahead, were shed and are kept;
+per stream its largest event time; and the stage's state and work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from watersmeet.spark.stages.stage_plan import StagePlan
 
 def join_metrics(layout: JoinLayout, streams: tuple[str, ...]) -> Metrics:
     """Every metric of a join."""
-    kinds = ("input", "late", "null_times", "shed", "kept", "bytes_kept")  # none is the start of another
+    kinds = (
+        "input",
+        "late",
+        "null_times",
+        "ahead",
+        "shed",
+        "kept",
+        "bytes_kept",
+    )  # none is the start of another
     return Metrics(
         [
             Metric("answers"),
@@ -74,3 +82,4 @@ def measure_join(
             values[f"input_{alias}"] = arrived.rows[index] - arrived.copies[index]
             values[f"late_{alias}"] = late + sum(message.late for message in reported)
             values[f"null_times_{alias}"] = sum(message.null_times for message in reported)
+            values[f"ahead_{alias}"] = sum(message.ahead for message in reported)

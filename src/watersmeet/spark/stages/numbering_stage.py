@@ -88,12 +88,15 @@ class NumberingWork:
     def _progress(self, index: int, item: InputLayout, found: Numbered) -> Iterator[Message]:
         """How far the stream has come; the first bucket counts what was dropped."""
         max_ts = self.bucket.watermark.max_ts.get(self._plan.streams[index], UNKNOWN)
-        dropped = sum(message.null_times for message in self._reader.arrived.of(index))
+        reported = self._reader.arrived.of(index)
+        null_times = sum(message.null_times for message in reported)
+        ahead = sum(message.ahead for message in reported)
         for number, label in enumerate(self._labels):
             yield Progress(
                 bucket=label,
                 input=index,
                 max_ts=max_ts,
                 late=0 if number else found.late.get(item.alias, 0),
-                null_times=0 if number else dropped,
+                null_times=0 if number else null_times,
+                ahead=0 if number else ahead,
             )

@@ -14,7 +14,6 @@ from watersmeet.kernel import TS, BatchInput, JoinLayout, Punctuation, RowPositi
 from watersmeet.query import BEGINNING
 from watersmeet.spark.exchange.file_input import open_named
 from watersmeet.spark.exchange.messages import (
-    UNKNOWN,
     EndOfInput,
     FileName,
     Message,
@@ -24,6 +23,7 @@ from watersmeet.spark.exchange.messages import (
     Tuples,
 )
 from watersmeet.spark.sources.parquet.late_columns import LateColumns
+from watersmeet.spark.stages.punctuation import punctuate
 from watersmeet.spark.stages.stage_plan import StagePlan
 
 
@@ -120,10 +120,6 @@ class BatchReader:
         }
 
     def _punctuation(self) -> Punctuation:
-        max_ts: dict[str, int] = {}
-        for message in self.arrived.progress:
-            if message.max_ts != UNKNOWN:
-                stream = self._plan.streams[message.input]
-                max_ts[stream] = max(message.max_ts, max_ts.get(stream, UNKNOWN))
-        times = [message.now_us for message in self.arrived.progress if message.now_us != UNKNOWN]
-        return Punctuation(max_ts, max(times, default=None), self._is_end)
+        streams = self._plan.streams
+        said = [(streams[each.input], each.max_ts, each.now_us) for each in self.arrived.progress]
+        return punctuate(said, self._plan.starts, is_end=self._is_end)

@@ -28,6 +28,7 @@ class StagePlan:
     hot: HotKeys | None = None
     output: AnswerOutput = field(default_factory=AnswerBlobs)
     files: Mapping[int, FileInput] = field(default_factory=dict)  # inputs whose files the stage reads
+    starts: tuple[int, ...] = ()  # of the query's runs, as far as they are known, in microseconds
     tuning: Tuning = DEFAULT
 
     @property

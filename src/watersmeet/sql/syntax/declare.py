@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from watersmeet.errors import Span
-from watersmeet.query import Column, Connector, Sink, Stream, parse_duration
+from watersmeet.query import DAY_US, NO_LIMIT, Column, Connector, Sink, Stream, parse_duration
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream, Setting
 from watersmeet.sql.syntax.refuse import Source, nearest, span_of, suggest
 from watersmeet.sql.syntax.types import spell_type
 from watersmeet.sql.syntax.windows import within_reach
 
 EVENT_TIME_TYPES = ("timestamp", "timestamp_ntz")
-STREAM_KEYS = ("event_time", "lateness", "idle_after", "site")
+STREAM_KEYS = ("event_time", "lateness", "idle_after", "max_ahead", "site")
+BY_EVENT_TIME = {"lateness": "be late", "max_ahead": "be ahead"}  # settings, and what they are about
 DEAD_LETTERS = "dead_letters"  # an option of the source, which names a sink
 _OPTION = "option."
 
@@ -45,15 +46,17 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
         event_time=_value(source, settings, "event_time"),
         lateness_us=_duration(source, settings, "lateness") or 0,
         idle_after_us=_duration(source, settings, "idle_after"),
+        max_ahead_us=_max_ahead(source, settings),
         site=_value(source, settings, "site"),
         source=_connector(source, tree.this, settings, "stream"),
     )
     at = settings.get("event_time")
-    if "lateness" in settings and at is None:
+    for key in BY_EVENT_TIME.keys() & settings.keys() if at is None else ():
         raise source.refuse(
-            f"stream {stream.name} has a lateness but no event_time",
-            settings["lateness"],
-            "Without event_time tuples are stamped on arrival and cannot be late. Add event_time = 'column'.",
+            f"stream {stream.name} has a {key} but no event_time",
+            settings[key],
+            f"Without event_time tuples are stamped on arrival and cannot {BY_EVENT_TIME[key]}. "
+            "Add event_time = 'column'.",
         )
     event_time_span = span_of(at if at is not None else tree.this)
     if stream.columns:
@@ -139,6 +142,15 @@ def _value(source: Source, settings: dict[str, Setting], key: str) -> str | None
     if not value:
         raise source.refuse(f"{key} is empty", setting, f"Give it a value or leave {key} out.")
     return value
+
+
+def _max_ahead(source: Source, settings: dict[str, Setting]) -> int | None:
+    """How far ahead tuples may be: a day unless something is said, None for 'none'."""
+    setting = settings.get("max_ahead")
+    if setting is not None and str(setting.args["value"]).lower() == NO_LIMIT:
+        return None
+    given = _duration(source, settings, "max_ahead")
+    return DAY_US if given is None else given
 
 
 def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | None:
