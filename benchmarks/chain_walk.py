@@ -13,7 +13,13 @@ import numba
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.columns.hash_index import HashIndex, fetch_times, find_pairs, overlapping_pairs
+from watersmeet.kernel.columns.hash_index import (
+    HashIndex,
+    fetch_times,
+    overlapping_pairs,
+    start_walk,
+    walk_on,
+)
 from watersmeet.kernel.columns.hashing import hash_column
 from watersmeet.query import NEVER
 
@@ -60,10 +66,11 @@ def compare(rows: int, keys: int) -> tuple[float, float]:
     lifetimes = np.zeros(PROBERS, np.int64), np.full(PROBERS, 10)
 
     def in_step() -> tuple[np.ndarray, np.ndarray]:
-        parts = index.heads, index.bitmap, index.chain, index.link_bits
-        pairs = find_pairs(*parts, 0, 10, wanted, *lifetimes)
+        walkers = start_walk(index.heads, index.bitmap, 0, 10, wanted, *lifetimes)
+        *pairs, left = walk_on(index.chain, index.link_bits, wanted, *walkers, 10 * PROBERS)
+        assert not left
         begins = fetch_times(at, 0, pairs[1])
-        found = overlapping_pairs(pairs, begins, np.full(len(begins), NEVER), *lifetimes)
+        found = overlapping_pairs(tuple(pairs), begins, np.full(len(begins), NEVER), *lifetimes)
         same = hashes.view(np.int64)[found[1]] == wanted[found[0]]  # whoever probes verifies
         return found[0][same], found[1][same]
 

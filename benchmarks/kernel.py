@@ -42,9 +42,8 @@ ALIASES = ("a", "b", "c")
 WARM_UP = 5
 PARTS: tuple[tuple[Any, str, str], ...] = (
     (hash_index, "link_entries", "linking new tuples"),
-    (slice_module, "find_pairs", "finding pairs by hash"),
+    (slice_module, "walk_on", "finding pairs by hash"),
     (slice_module, "overlapping_pairs", "reading the facts of pairs"),
-    (TupleStore, "probe", "probing in all"),
     (TupleStore, "index", "indexing in all"),
     (TupleStore, "take", "fetching payload"),
 )

@@ -31,8 +31,9 @@ class Tuning:
     # What is joined at once
     cell_windows: int = 16  # a batch is joined in cells of time of at most this many of the shortest window
     cell_rows: int = 4096  # but not in cells smaller than this
-    block_partials: int = 1 << 21  # partial combinations held at once, as far as fan-outs can be foreseen
-    max_waiting: int = 1 << 21  # combinations that wait for late payload at once
+    # Combinations are made, and answers leave, in blocks: those under way take at most so many bytes, and so
+    # does a table of answers, or it is one answer. Whatever is met by however many, no join holds more.
+    block_bytes: int = 64 << 20
 
     # Probing orders
     review_indexes_every: int = 64  # steps
@@ -47,10 +48,14 @@ class Tuning:
     max_bins: int = 512  # a watermark that stands still must not let a ledger grow for ever
 
     # Shared dataflows
-    shared_block_partials: int = 1 << 20  # as `block_partials`
-    shared_block_rows: int = 1024  # the smallest block of a head
     held_results: int = 1 << 18  # results found before they leave
     max_pairs: int = 1 << 20  # of results and query tails, tested together
+    pair_bytes: int = 64  # of memory for such a pair
+
+    @property
+    def pairs_at_once(self) -> int:
+        """Pairs of results and query tails, within the bytes of a block."""
+        return max(1, min(self.max_pairs, self.block_bytes // self.pair_bytes))
 
 
 DEFAULT_TUNING = Tuning()

@@ -76,9 +76,9 @@ def answers_with_late_payload(
     return answers
 
 
-@pytest.mark.parametrize("waiting", [0, SMALL.max_waiting])
+@pytest.mark.parametrize("waiting", [0, SMALL.block_bytes])
 def test_answers_are_the_oracles(waiting: int, examples: Examples) -> None:
-    tuning = replace(SMALL, max_waiting=waiting)
+    tuning = replace(SMALL, block_bytes=waiting)
 
     with answers_in(0.5) as answered:
 

@@ -16,7 +16,7 @@ from watersmeet.kernel import Tuning
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes
 from watersmeet.kernel.state.arrivals import Arrivals
-from watersmeet.kernel.state.slice import SHORT_SPAN, Slice
+from watersmeet.kernel.state.slice import SHORT_SPAN, Slice, concat_matches
 from watersmeet.query import range_us
 
 Examples = Callable[[int], settings]
@@ -89,11 +89,17 @@ def held(
     return piece, rows
 
 
-def found_by(piece: Slice, rows: Rows, probers: list[tuple[int, int]], *, cls: int = 0) -> Found:
-    """What is found by the hash of a class, without what only seems to agree."""
+def found_by(
+    piece: Slice, rows: Rows, probers: list[tuple[int, int]], *, cls: int = 0, most: int = 1000
+) -> Found:
+    """What is found by the hash of a class, without what only seems to agree, in blocks of so many pairs."""
     at: Longs = np.array([at for _, at in probers], np.int64)
     wanted = np.array([hash_ for hash_, _ in probers], np.uint64)
-    found = piece.probe((cls,), ~wanted if cls else wanted, at, at + SPAN_US + 1, rows)
+    blocks = list(piece.probe((cls,), ~wanted if cls else wanted, at, at + SPAN_US + 1, rows, most))
+    assert all(1 <= len(block.probers) <= most for block in blocks)
+    if not blocks:
+        return []
+    found = concat_matches(blocks)
     same = np.array(rows.keys, np.uint64)[found.rows - rows.first_row] == wanted[found.probers]
     columns = (found.probers, found.rows, found.ts, found.ends)
     return sorted(zip(*(values[same].tolist() for values in columns), strict=True))
@@ -109,6 +115,7 @@ def test_a_slice_that_grew_finds_what_a_loop_finds(link_bits: int, examples: Exa
         st.sampled_from([0, 1 << 31, 7 << 31]),
         st.sampled_from([None, 0, 31 - SHORT_SPAN]),
         st.sampled_from([0, 1]),
+        st.sampled_from([1, 2, 7, 1000]),
     )
     @examples(75)
     def holds(
@@ -117,10 +124,11 @@ def test_a_slice_that_grew_finds_what_a_loop_finds(link_bits: int, examples: Exa
         first_row: int,
         base: int | None,
         cls: int,
+        most: int,
     ) -> None:
         everything = [one for part in appends for one in part]
         piece, rows = held(appends, first_row, base, tuning=tuning)
-        assert found_by(piece, rows, probers, cls=cls) == naive(everything, first_row, probers)
+        assert found_by(piece, rows, probers, cls=cls, most=most) == naive(everything, first_row, probers)
 
     holds()
 
@@ -190,5 +198,5 @@ def test_few_pairs_are_found_by_accident() -> None:
     none = np.zeros(len(numbers), np.int64)
     piece.append(Arrivals(none, none + SPAN_US + 1, numbers, {0: rows.hashes(0, numbers)}), rows)
     wanted = random.integers(0, 1 << 64, len(numbers), np.uint64)
-    found = piece.probe((0,), wanted, none, none + SPAN_US + 1, rows)
-    assert len(found.probers) < len(wanted) / 256
+    found = piece.probe((0,), wanted, none, none + SPAN_US + 1, rows, most=len(wanted))
+    assert sum(len(block.probers) for block in found) < len(wanted) / 256

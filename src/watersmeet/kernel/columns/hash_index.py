@@ -58,18 +58,9 @@ def link_entries(heads, bitmap, chain, link_bits, start, hashes):  # type: ignor
 
 
 @numba.njit(cache=True)
-def find_pairs(  # type: ignore[no-untyped-def]
-    heads, bitmap, chain, link_bits, low, high, wanted, max_ts, min_end
-):
-    """Pairs (prober, entry) whose hashes agree in chain and word, for probers alive within [low, high).
-
-    All probers walk their chains in step, one link a round: within a round no load waits for another and no
-    branch depends on one, so cache misses overlap. That is several times faster than chain after chain. What
-    is far is fetched in loops that do nothing else: the shorter a loop, the more of its misses are under way.
-    """
+def start_walk(heads, bitmap, low, high, wanted, max_ts, min_end):  # type: ignore[no-untyped-def]
+    """The walkers of a probe: probers alive within [low, high) whose key may be there, and their heads."""
     count = len(heads)
-    mask = (np.int64(1) << link_bits) - 1
-    bits = (np.int64(1) << (_HALF if link_bits == LONG_LINK else _HALF - link_bits)) - 1
     probers = np.empty(len(wanted), np.int32)
     entries = np.empty(len(wanted), np.int32)
     walking = 0
@@ -80,14 +71,30 @@ def find_pairs(  # type: ignore[no-untyped-def]
         walking += (is_set == 1) & (max_ts[prober] < high) & (min_end[prober] > low)
     for walker in range(walking):
         entries[walker] = heads[_spread(wanted[probers[walker]], count) >> _HALF]
+    return probers, entries, walking
+
+
+@numba.njit(cache=True)
+def walk_on(chain, link_bits, wanted, probers, entries, walking, most):  # type: ignore[no-untyped-def]
+    """The next pairs (prober, entry) whose hashes agree in chain and word, and how many walkers are left.
+
+    All probers walk their chains in step, one link a round: within a round no load waits for another and no
+    branch depends on one, so cache misses overlap. That is several times faster than chain after chain. What
+    is far is fetched in loops that do nothing else: the shorter a loop, the more of its misses are under way.
+
+    A round is made if its pairs are sure to be no more than `most` with those before it, or else left to the
+    next call: the walkers, changed in place, are where it goes on. There may be no more than `most` of them.
+    """
+    mask = (np.int64(1) << link_bits) - 1
+    bits = (np.int64(1) << (_HALF if link_bits == LONG_LINK else _HALF - link_bits)) - 1
     words = np.empty(walking, np.int64)
-    capacity = walking + 64
+    capacity = min(walking + 64, most)
     found_probers = np.empty(capacity, np.int32)
     found_entries = np.empty(capacity, np.int32)
     found = 0
-    while walking:
+    while walking and found + walking <= most:
         if found + walking > capacity:
-            capacity = 2 * (found + walking)
+            capacity = min(2 * (found + walking), most)
             found_probers = _grown(found_probers, found, capacity)
             found_entries = _grown(found_entries, found, capacity)
         for walker in range(walking):
@@ -102,7 +109,7 @@ def find_pairs(  # type: ignore[no-untyped-def]
             entries[still] = np.int32(word & mask)
             still += (word & mask) != mask
         walking = still
-    return found_probers[:found], found_entries[:found]
+    return found_probers[:found], found_entries[:found], walking
 
 
 @numba.njit(cache=True)
@@ -114,7 +121,7 @@ def _grown(values, count, capacity):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def fetch_times(times, base, entries):  # type: ignore[no-untyped-def]
-    """The event times of these entries; a loop of its own for the reason given in `find_pairs`."""
+    """The event times of these entries; a loop of its own for the reason given in `walk_on`."""
     fetched = np.empty(len(entries), np.int64)
     for number in range(len(entries)):
         fetched[number] = base + times[entries[number]]

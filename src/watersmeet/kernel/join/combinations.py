@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, same_values
+from watersmeet.kernel.columns.row_bytes import stretches
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.state.store import TupleStore
 
 Stores = Mapping[str, TupleStore]
 
+# Of memory for a partial combination while it is made, extended and compared; and for the row of each input.
+PARTIAL_BYTES, ROW_BYTES = 104, 8
 
 Class = TypeVar("Class")  # a class of one query, or in a shared dataflow a member and its class
 
@@ -36,14 +39,56 @@ class Partials(Generic[Class]):
         rows = {alias: numbers[keep] for alias, numbers in self.rows.items()}
         return Partials(rows, self.max_ts[keep], self.min_end[keep], {})
 
+    def part(self, chosen: slice) -> Partials[Class]:
+        """A stretch of complete combinations, whose hashes have served."""
+        if chosen == slice(0, len(self.max_ts)):
+            return self
+        rows = {alias: numbers[chosen] for alias, numbers in self.rows.items()}
+        return Partials(rows, self.max_ts[chosen], self.min_end[chosen], {})
+
+
+def combinations_in(nbytes: int, probes: int) -> int:
+    """How many partial combinations may be held at once after each of so many probes, within these bytes."""
+    inputs = probes + 1
+    return max(1, nbytes // ((PARTIAL_BYTES + ROW_BYTES * inputs) * max(1, probes)))
+
+
+def in_blocks(
+    stores: Stores, taken: Mapping[str, tuple[str, ...]], complete: Partials[Class], nbytes: int
+) -> Iterator[Partials[Class]]:
+    """Complete combinations in blocks of which these columns take at most so many bytes, or of one each."""
+    facts = 2 * complete.max_ts.itemsize
+
+    def row_bytes() -> Longs:
+        total = np.full(len(complete.max_ts), facts)
+        for alias, names in taken.items():
+            total += stores[alias].row_bytes(names, complete.rows[alias])
+        return total
+
+    widest = facts + widest_of(stores, taken)
+    return map(complete.part, stretches(len(complete.max_ts), nbytes, widest, row_bytes))
+
+
+def widest_of(stores: Stores, taken: Mapping[str, tuple[str, ...]]) -> int:
+    """How many bytes these columns take of any combination, at most."""
+    return sum(stores[alias].widest(names) for alias, names in taken.items())
+
+
+def answer_columns(stores: Stores) -> dict[str, tuple[str, ...]]:
+    """What answers are made of, with the keys to compare."""
+    return {
+        alias: tuple(dict.fromkeys([*(name for _, name in store.layout.keys), *store.layout.payload]))
+        for alias, store in stores.items()
+    }
+
 
 def answers(stores: Stores, complete: Partials[int]) -> tuple[Partials[int], pa.Table]:
     """The combinations whose keys are truly equal, and their payload: probes compare parts of hashes."""
     columns: dict[str, pa.Array] = {}
     first: dict[int, pa.Array] = {}
     keep = np.ones(len(complete.max_ts), np.bool_)
-    for alias, store in stores.items():
-        names = tuple(dict.fromkeys([*(name for _, name in store.layout.keys), *store.layout.payload]))
+    for alias, names in answer_columns(stores).items():
+        store = stores[alias]
         taken = dict(zip(names, store.take(names, complete.rows[alias]), strict=True))
         for cls, name in store.layout.keys:
             if cls in first:

@@ -24,11 +24,18 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.kernel.join.combinations import Partials, answers, missed_beside
+from watersmeet.kernel.join.combinations import (
+    Partials,
+    answer_columns,
+    answers,
+    combinations_in,
+    in_blocks,
+    missed_beside,
+)
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import Probe, ProbingOrder
 from watersmeet.kernel.join.step_counts import StepCounts
-from watersmeet.kernel.join.value_groups import Group, ValueGroups
+from watersmeet.kernel.join.value_groups import Sequence, ValueGroups
 from watersmeet.kernel.late_payload import LatePayload
 from watersmeet.kernel.layout import POSITION, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
@@ -66,7 +73,7 @@ class MultiwayJoin:
         self.watermark = BEGINNING
         self.counts = StepCounts()
         self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
-        self.block_partials = tuning.block_partials
+        self.block_bytes = tuning.block_bytes  # of combinations, and of a table of answers
         classes = {item.alias: item.classes for item in layout.inputs}
         self.order = ProbingOrder(classes, initial_order or {}, tuning.sample_every)
         self.groups = ValueGroups(self.order, tuning)
@@ -100,11 +107,13 @@ class MultiwayJoin:
         if late is not None and any(REF in batch.schema.names for batch in new.values()):
             found = self._with_payload(found, max(watermark, self.watermark), late)
         for complete in found:
-            sure, table = answers(self.stores, complete)
-            if table.num_rows:
-                self.counts.answers += table.num_rows
-                self.counts.missed += missed_beside(self.stores, sure)
-                yield table
+            for block in in_blocks(self.stores, answer_columns(self.stores), complete, self.block_bytes):
+                sure, table = answers(self.stores, block)
+                if table.num_rows:
+                    self.counts.answers += table.num_rows
+                    self.counts.missed += missed_beside(self.stores, sure)
+                    yield table
+                    del table  # it is large
         self.watermark = max(watermark, self.watermark)
         self._expire()
         self._drop_unused_indexes()
@@ -279,16 +288,17 @@ class MultiwayJoin:
         payload of all tuples is fetched and nothing waits any more.
         """
         waiting: list[Partials[int]] = []
-        rows = 0
+        rows, most = 0, combinations_in(self.block_bytes, 1)
         for complete in found:
             waiting.append(complete)
             rows += len(complete.max_ts)
-            if rows > self.tuning.max_waiting:
+            if rows > most:
                 break
-        stays = watermark if rows <= self.tuning.max_waiting else BEGINNING
+        stays = watermark if rows <= most else BEGINNING
         for alias, store in self.stores.items():
             store.bring_payload([complete.rows[alias] for complete in waiting], stays, late)
         yield from waiting
+        del waiting
         yield from found
 
     def _join_head(self, head: str, arrivals: Arrivals) -> Iterator[Partials[int]]:
@@ -296,51 +306,46 @@ class MultiwayJoin:
         if self.order.wants_sample(head):
             self._sample(head, arrivals)
         for group in self.groups.groups(head, arrivals):
-            yield from self._join_group(head, group)
-
-    def _join_group(self, head: str, group: Group) -> Iterator[Partials[int]]:
-        arrivals, sequence, start = group.arrivals, group.sequence, 0
-        while start < len(arrivals):
-            block = self._block_rows(head, group)
-            whole = start == 0 and block >= len(arrivals)
-            part = arrivals if whole else arrivals.pick(np.s_[start : start + block])
-            start += block
-            partials = Partials({head: part.rows}, part.ts, part.ends, part.hashes)
-            for number, probe in enumerate(sequence):
-                later = {cls for other in sequence[number + 1 :] for cls in other.classes}
-                partials = self._extend(head if group.is_rest else None, partials, probe, later)
-                if not len(partials.max_ts):
-                    break
-            else:
-                yield partials
-
-    def _block_rows(self, head: str, group: Group) -> int:
-        """How many tuples of a head to join at once, by what the blocks before have met."""
-        least = min(1024, self.block_partials >> 8)
-        known = self.order.expected_fanout(head, group.sequence) if group.is_rest else group.fanout
-        return max(least, int(self.block_partials / known))
+            own = group.arrivals
+            most = combinations_in(self.block_bytes, len(group.sequence))
+            for start in range(0, len(own), most):
+                part = own if most >= len(own) else own.pick(np.s_[start : start + most])
+                partials = Partials({head: part.rows}, part.ts, part.ends, part.hashes)
+                yield from self._extend(head if group.is_rest else None, partials, group.sequence, most)
 
     def _extend(
-        self, head: str | None, partials: Partials[int], probe: Probe, later: set[int]
-    ) -> Partials[int]:
-        """Every partial combination with every match of one more input; `head` if its order is to learn."""
+        self, head: str | None, partials: Partials[int], sequence: Sequence, most: int
+    ) -> Iterator[Partials[int]]:
+        """Every partial combination with all of its matches in the inputs to come; `head` if it is to learn.
+
+        A block of one more input is extended to the end before the next is made, so there is one for each
+        probe at a time, of at most so many combinations.
+        """
+        if not sequence:
+            yield partials
+            return
+        probe, rest = sequence[0], sequence[1:]
+        later = {cls for other in rest for cls in other.classes}
         wanted = combine_hashes([partials.hashes[cls] for cls in probe.classes])
         own = self.layout.of(probe.alias).classes
         carry = tuple(cls for cls in own if cls in later and cls not in partials.hashes)
-        store = self.stores[probe.alias]
-        found = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
+        store, matches = self.stores[probe.alias], 0
         self.counts.probes += len(wanted)
+        for found in store.probe(probe.classes, wanted, partials.max_ts, partials.min_end, most):
+            matches += len(found.probers)
+            chosen = found.probers
+            rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
+            kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
+            longer = Partials(
+                {**rows, probe.alias: found.rows},
+                np.maximum(partials.max_ts[chosen], found.ts),
+                np.minimum(partials.min_end[chosen], found.ends),
+                kept | {cls: store.hashes(cls, found.rows) for cls in carry},
+            )
+            del found, chosen, rows, kept
+            yield from self._extend(head, longer, rest, most)
         if head is not None:
-            self.order.observe(head, probe, len(wanted), len(found.probers))
-        chosen = found.probers
-        kept = {cls: hashes[chosen] for cls, hashes in partials.hashes.items() if cls in later}
-        rows = {alias: numbers[chosen] for alias, numbers in partials.rows.items()}
-        return Partials(
-            {**rows, probe.alias: found.rows},
-            np.maximum(partials.max_ts[chosen], found.ts),
-            np.minimum(partials.min_end[chosen], found.ends),
-            kept | {cls: store.hashes(cls, found.rows) for cls in carry},
-        )
+            self.order.observe(head, probe, len(wanted), matches)
 
     def _sample(self, head: str, arrivals: Arrivals) -> None:
         """Learns the fan-out of every possible first probe from a few tuples."""
@@ -348,8 +353,11 @@ class MultiwayJoin:
         rest, matches = self.groups.rest(head, few.hashes), dict[Probe, Longs]()
         for probe in self.order.first_probes(head):
             wanted = combine_hashes([few.hashes[cls] for cls in probe.classes])
-            found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends)
-            matches[probe] = np.bincount(found.probers, minlength=len(few))
+            # The first block will do: where it is not all, every prober has walked as far as the others.
+            most = combinations_in(self.block_bytes, 1)
+            found = self.stores[probe.alias].probe(probe.classes, wanted, few.ts, few.ends, most)
+            probers = next((block.probers for block in found), _NONE)
+            matches[probe] = np.bincount(probers, minlength=len(few))
             common = matches[probe] if rest is None else matches[probe][rest]
             self.order.observe(head, probe, len(common), int(common.sum()))
         self.groups.learn(head, few.hashes, matches)
@@ -380,3 +388,6 @@ class MultiwayJoin:
         if self._steps % self.tuning.review_indexes_every == 0:
             for alias, store in self.stores.items():
                 store.keep_indexes(self.order.used_classes(alias) | self.groups.used_classes(alias))
+
+
+_NONE: Longs = np.empty(0, np.int64)

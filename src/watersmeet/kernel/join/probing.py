@@ -67,12 +67,6 @@ class ProbingOrder:
             past = self._fanouts.get(key)
             self._fanouts[key] = fanout if past is None else DECAY * past + (1 - DECAY) * fanout
 
-    def expected_fanout(
-        self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
-    ) -> float:
-        """The largest number of partial combinations one head tuple is expected to make on the way."""
-        return max([1.0, *self._partials(head, sequence, known)])
-
     def expected_probes(
         self, head: str, sequence: Sequence[Probe], known: Mapping[Probe, float] | None = None
     ) -> float:

@@ -53,7 +53,6 @@ class _Split:
     hashes: Hashes
     groups: npt.NDArray[np.int32]
     sequences: tuple[Sequence, ...]
-    fanouts: tuple[float, ...]  # partial combinations a head tuple of each group makes at most
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,6 @@ class Group:
 
     arrivals: Arrivals
     sequence: Sequence
-    fanout: float
     is_rest: bool
 
 
@@ -98,15 +96,14 @@ class ValueGroups:
     def groups(self, head: str, arrivals: Arrivals) -> Iterator[Group]:
         """The head tuples by the order in which they probe."""
         split, sequence = self._splits.get(head), self._order.sequence(head)
-        fanout = self._order.expected_fanout(head, sequence)
         if split is None:
-            yield Group(arrivals, sequence, fanout, is_rest=True)
+            yield Group(arrivals, sequence, is_rest=True)
             return
         known = find_values(arrivals.hashes[split.cls], split.hashes)
         numbers = np.append(split.groups, np.int32(-1))[known]
-        yield Group(arrivals.pick(numbers < 0), sequence, fanout, is_rest=True)
+        yield Group(arrivals.pick(numbers < 0), sequence, is_rest=True)
         for number, own in enumerate(split.sequences):
-            yield Group(arrivals.pick(numbers == number), own, split.fanouts[number], is_rest=False)
+            yield Group(arrivals.pick(numbers == number), own, is_rest=False)
 
     def used_classes(self, alias: str) -> set[Classes]:
         """The class sets by which some group's order probes an input."""
@@ -117,7 +114,7 @@ class ValueGroups:
         """What the values of a class would save by orders of their own, and which these are."""
         common = self._order.sequence(head)
         least = self._tuning.least_gain * (1.0 + self._order.expected_probes(head, common))
-        saved, groups = 0.0, dict[Sequence, list[tuple[int, float]]]()
+        saved, groups = 0.0, dict[Sequence, list[int]]()
         for value, seen in sampled.items():
             if seen.tuples < self._tuning.least_sampled:
                 continue
@@ -128,17 +125,16 @@ class ValueGroups:
             gain *= seen.tuples / self._tuples[head]
             if own != common and gain >= least:
                 saved += gain
-                groups.setdefault(own, []).append((value, self._order.expected_fanout(head, own, fanouts)))
+                groups.setdefault(own, []).append(value)
         if not groups:
             return None
-        members = [(value, number) for number, values in enumerate(groups.values()) for value, _ in values]
+        members = [(value, number) for number, values in enumerate(groups.values()) for value in values]
         members.sort()
         return saved, _Split(
             cls,
             np.array([value for value, _ in members], np.uint64),
             np.array([number for _, number in members], np.int32),
             tuple(groups),
-            tuple(max(fanout for _, fanout in values) for values in groups.values()),
         )
 
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
+from watersmeet.kernel.join.combinations import combinations_in, in_blocks, widest_of
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.multiquery.level import SharedLevel
@@ -32,7 +33,7 @@ from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
 from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike
 from watersmeet.kernel.multiquery.result_expiry import order_by_end
-from watersmeet.kernel.multiquery.results import Found, SharedPartials, emit, verified
+from watersmeet.kernel.multiquery.results import FoundResults, SharedPartials, emit, verified
 from watersmeet.kernel.multiquery.rows import SharedCounts, SharedRows
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
@@ -52,8 +53,7 @@ class SharedBucket:
         self.stores: dict[str, RelationStore] = {}
         self._plan: SharedLevel | None = None
         self._planned = range(0)  # the batches for which the plan holds
-        self._fanouts: dict[str, float] = {}
-        self._held = 0  # results found that have not left yet
+        self._found = FoundResults(tuning)
         self._live = NOTHING_KNOWN
         for relation in dataflow.relations:
             if relation.level == level:
@@ -83,16 +83,15 @@ class SharedBucket:
                 self._admit_results(plan.relations[source], concat_unlike(rows), ready)
             elif source in plan.of_feed:
                 self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
-        found: dict[str, Found] = {}
-        self._held = 0
+        self._found = FoundResults(self.tuning)
         self._live = live
         for cell in self._cells(plan, ready):
             for head in plan.relations:
                 if head in cell and len(cell[head]):
-                    yield from self._join_head(plan, head, cell[head], found)
+                    yield from self._join_head(plan, head, cell[head])
                     if head not in plan.passing:
                         self.stores[head].index(cell[head])
-        yield from emit(plan, self.stores, found.values(), self.counts, live)
+        yield from self._emit(plan)
         self._expire(plan, after, ready)
 
     def snapshot(self) -> dict[str, Any]:
@@ -231,58 +230,56 @@ class SharedBucket:
         else:
             yield from cells(ready, plan.shortest_us, self.tuning)
 
-    def _join_head(
-        self, plan: SharedLevel, head: str, arrivals: Arrivals, found: dict[str, Found]
-    ) -> Iterator[SharedRows]:
+    def _join_head(self, plan: SharedLevel, head: str, arrivals: Arrivals) -> Iterator[SharedRows]:
         """All results whose last new row is one of these, in blocks of bounded size."""
         tree = plan.tree(head, lambda name: self.stores[name].indexed_rows)
         if tree is None:
             return
-        start = 0
-        while start < len(arrivals):
-            fitting = int(self.tuning.shared_block_partials / self._fanouts.get(head, 1.0))
-            rows = max(self.tuning.shared_block_rows, fitting)
-            whole = start == 0 and rows >= len(arrivals)  # a later block may be larger than the first
-            part = arrivals if whole else arrivals.pick(np.s_[start : start + rows])
-            start += rows
+        most = combinations_in(self.tuning.block_bytes, tree.depth)
+        for start in range(0, len(arrivals), most):
+            part = arrivals if most >= len(arrivals) else arrivals.pick(np.s_[start : start + most])
             hashes = {(head, cls): column for cls, column in part.hashes.items()}
-            largest = self._walk(tree, SharedPartials({head: part.rows}, part.ts, part.ends, hashes), found)
-            self._fanouts[head] = max(1.0, largest / len(part))
-            if self._held > self.tuning.held_results:
-                yield from emit(plan, self.stores, found.values(), self.counts, self._live)
-                found.clear()
-                self._held = 0
+            partials = SharedPartials({head: part.rows}, part.ts, part.ends, hashes)
+            yield from self._walk(plan, tree, partials, most)
 
-    def _walk(self, node: Node, partials: SharedPartials, found: dict[str, Found]) -> int:
-        """Follows all paths from here; returns the largest number of partial results met."""
+    def _walk(
+        self, plan: SharedLevel, node: Node, partials: SharedPartials, most: int
+    ) -> Iterator[SharedRows]:
+        """Follows all paths from here, with at most so many partial results after each probe."""
         for path in node.complete:
-            complete = verified(self.stores, path, partials)
-            if len(complete.max_ts):
-                found.setdefault(path.join.name, Found(path.join.name)).parts.append(complete)
-                self._held += len(complete.max_ts)
-        largest = len(partials.max_ts)
+            join = path.join.name
+            taken = plan.uses[join].taken
+            for block in in_blocks(self.stores, taken, partials, self._found.block_bytes):
+                sure = verified(self.stores, path, block)
+                self._found.add(join, sure, widest_of(self.stores, taken))
+                if self._found.is_full:
+                    yield from self._emit(plan)
         for probe, child in node.children.items():
             store = self.stores[probe.member]
             if store.is_empty:
                 continue
             wanted = combine_hashes([partials.hashes[key] for key in probe.wanted])
             carry = tuple(cls for member, cls in child.carry if member == probe.member)
-            matches = store.probe(probe.classes, wanted, partials.max_ts, partials.min_end)
             self.counts.probes += len(wanted)
-            chosen = matches.probers
-            if not len(chosen):
-                continue
-            rows = {member: numbers[chosen] for member, numbers in partials.rows.items()}
-            known = {at: column[chosen] for at, column in partials.hashes.items() if at in child.carry}
-            known |= {(probe.member, cls): store.hashes(cls, matches.rows) for cls in carry}
-            longer = SharedPartials(
-                {**rows, probe.member: matches.rows},
-                np.maximum(partials.max_ts[chosen], matches.ts),
-                np.minimum(partials.min_end[chosen], matches.ends),
-                known,
-            )
-            largest = max(largest, self._walk(child, longer, found))
-        return largest
+            for matches in store.probe(probe.classes, wanted, partials.max_ts, partials.min_end, most):
+                chosen = matches.probers
+                rows = {member: numbers[chosen] for member, numbers in partials.rows.items()}
+                known = {at: column[chosen] for at, column in partials.hashes.items() if at in child.carry}
+                known |= {(probe.member, cls): store.hashes(cls, matches.rows) for cls in carry}
+                longer = SharedPartials(
+                    {**rows, probe.member: matches.rows},
+                    np.maximum(partials.max_ts[chosen], matches.ts),
+                    np.minimum(partials.min_end[chosen], matches.ends),
+                    known,
+                )
+                del matches, chosen, rows, known
+                yield from self._walk(plan, child, longer, most)
+
+    def _emit(self, plan: SharedLevel) -> Iterator[SharedRows]:
+        """What has been found leaves."""
+        found, self._found = self._found, FoundResults(self.tuning)
+        nbytes = self.tuning.block_bytes
+        yield from emit(plan, self.stores, found.parts, self.counts, self._live, nbytes)
 
     def _expire(self, plan: SharedLevel, after: Mapping[str, int], ready: Mapping[str, Arrivals]) -> None:
         """Forgets what can meet nothing any more, and merges small chunks."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from watersmeet.kernel.multiquery.paths import ColumnOf, Members, Node, tree_of
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, stream_bits, tables_of
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
-from watersmeet.query.shared_dataflow import BEHIND, Join, QueryTail, Relation, SharedDataflow, Way
+from watersmeet.query.shared_dataflow import BEHIND, SINCE, Join, QueryTail, Relation, SharedDataflow, Way
 
 MAX_STREAMS = 63  # a bit each in a signed word
 
@@ -24,6 +24,7 @@ class Use:
     later: dict[str, dict[str, ColumnOf]]  # relations of later levels, and where each of their columns is
     behind: dict[str, ColumnOf]  # by slot, what its tuple is behind
     needed: dict[str, list[str]]  # columns of each member that all results need
+    taken: dict[str, tuple[str, ...]]  # columns of each member that are compared, or that may leave
     ways: tuple[Way, ...] = ()  # of which each result goes one
     routes: tuple[ColumnOf, ...] = ()  # by which it would be sent, for each
 
@@ -49,9 +50,17 @@ class Use:
             [*behind.values(), *(p for one in columns.values() for p in one.values())]
         ):
             needed[name].append(column)
+        asked = [members.column_of(column) for table in tables for column in table.columns]
+        compared = [column for pair in members.pairs for column in pair]
+        taken = {
+            name: tuple(
+                dict.fromkeys([SINCE, *some, *(own for member, own in [*asked, *compared] if member == name)])
+            )
+            for name, some in needed.items()
+        }
         ways, by_name = members.join.ways, {one.name: one for one in later}
         routes = tuple(columns[way.relation][by_name[way.relation].route] for way in ways)
-        return cls(members, tables, columns, behind, needed, ways, routes)
+        return cls(members, tables, columns, behind, needed, taken, ways, routes)
 
 
 class SharedLevel:
@@ -115,7 +124,7 @@ class SharedLevel:
             if tail.join in self.joins:
                 tails.setdefault(tail.join, []).append(tail)
         return {
-            join: tables_of(some, self.dataflow.streams, self._tuning.max_pairs)
+            join: tables_of(some, self.dataflow.streams, self._tuning.pairs_at_once)
             for join, some in tails.items()
         }
 

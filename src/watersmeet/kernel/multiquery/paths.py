@@ -46,6 +46,11 @@ class Node:
     children: dict[SharedProbe, Node] = field(default_factory=dict)
     carry: set[tuple[str, int]] = field(default_factory=set)  # hashes that some later probe wants
 
+    @property
+    def depth(self) -> int:
+        """How many probes follow each other at most."""
+        return max((1 + child.depth for child in self.children.values()), default=0)
+
 
 class Members:
     """Where the qualified columns of a join are found."""

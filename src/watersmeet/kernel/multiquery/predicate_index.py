@@ -25,6 +25,7 @@ from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.tuning import DEFAULT_TUNING
+from watersmeet.query import ANSWER_TIME
 from watersmeet.query.shared_dataflow import QueryTail, TailTemplate, Test
 
 Mask = npt.NDArray[np.bool_]
@@ -93,6 +94,21 @@ class PredicateIndex:
             hashes = combine_hashes([_hashes(self._constants[place]) for place in equal])
             self._order = np.argsort(hashes, kind="stable")
             self._hashes = hashes[self._order]
+
+    @property
+    def columns(self) -> list[str]:
+        """What answers are made of, and what is tested."""
+        template = self.template
+        tested = [name for test in template.tests for name in (test.column, test.other) if name is not None]
+        return [*tested, *(column for _, column in self.named if column != ANSWER_TIME)]
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """The columns of answers: their names, and what is in them."""
+        template = self.template
+        if template.needs_spark:
+            return [(name, name) for name in template.payload]
+        return list(template.outputs or ())
 
     def pairs(self, results: Results) -> Iterator[tuple[Longs, Longs]]:
         """(places of results, places of tails) that go together, block by block."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,28 +10,52 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import same_values
-from watersmeet.kernel.join.combinations import Partials
+from watersmeet.kernel.columns.row_bytes import stretches, value_bytes
+from watersmeet.kernel.join.combinations import Partials, widest_of
 from watersmeet.kernel.layout import ANSWER_TS, TS
-from watersmeet.kernel.multiquery.level import SharedLevel, behind_column
+from watersmeet.kernel.multiquery.level import SharedLevel, Use, behind_column
 from watersmeet.kernel.multiquery.live_values import LiveValues
 from watersmeet.kernel.multiquery.paths import ColumnOf, Path
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, Results
 from watersmeet.kernel.multiquery.relation_store import RelationStore
 from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows
+from watersmeet.kernel.tuning import Tuning
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.arrow_types import TIMESTAMP
 from watersmeet.query.shared_dataflow import BEHIND, END, SINCE
+
+_FACTS = 12  # bytes of an answer beside its columns: its query and its time
 
 Stores = Mapping[str, RelationStore]
 SharedPartials = Partials[tuple[str, int]]  # hashes by member and class
 
 
-@dataclass
-class Found:
-    """Complete results of one join that have not left yet."""
+class FoundResults:
+    """Complete results that have not left yet, by join: what is few leaves together."""
 
-    join: str
-    parts: list[SharedPartials] = field(default_factory=list)
+    def __init__(self, tuning: Tuning) -> None:
+        self.parts: dict[str, list[SharedPartials]] = {}
+        self._rows = 0
+        self._nbytes = 0
+        self._tuning = tuning
+
+    def add(self, join: str, results: SharedPartials, row_bytes: int) -> None:
+        """Takes a block of results, each of which takes so many bytes at most."""
+        count = len(results.max_ts)
+        if count:
+            self.parts.setdefault(join, []).append(results)
+            self._rows += count
+            self._nbytes += min(count * row_bytes, self.block_bytes)
+
+    @property
+    def block_bytes(self) -> int:
+        """What a block of results may take: it comes on top of those that are here."""
+        return self._tuning.block_bytes // 2
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to let them out."""
+        return self._rows > self._tuning.held_results or self._nbytes >= self.block_bytes
 
 
 def verified(stores: Stores, path: Path, partials: SharedPartials) -> SharedPartials:
@@ -57,13 +80,12 @@ def _values(stores: Stores, column: ColumnOf, partials: SharedPartials) -> pa.Ar
 class _Block:
     """Results of one join, and the columns that have been taken for them."""
 
-    def __init__(self, plan: SharedLevel, stores: Stores, found: Found) -> None:
-        self.use = plan.uses[found.join]
-        self.ts: Longs = _concat([part.max_ts for part in found.parts])
-        self.ends: Longs = _concat([part.min_end for part in found.parts])
+    def __init__(self, use: Use, stores: Stores, parts: Sequence[SharedPartials]) -> None:
+        self.use = use
+        self.ts: Longs = _concat([part.max_ts for part in parts])
+        self.ends: Longs = _concat([part.min_end for part in parts])
         self.rows = {
-            member: _concat([part.rows[member] for part in found.parts])
-            for member in self.use.members.relations
+            member: _concat([part.rows[member] for part in parts]) for member in use.members.relations
         }
         self.columns: dict[ColumnOf, pa.Array] = {}
         self._stores = stores
@@ -83,6 +105,18 @@ class _Block:
         if column not in self.columns:
             self.bring([column])
         return self.columns[column]
+
+    def stretches(self, columns: Sequence[str], rows: Longs, nbytes: int) -> Iterator[slice]:
+        """Stretches of these results, which may repeat, by the bytes that their columns take."""
+
+        def row_bytes() -> Longs:
+            taken = np.full(len(rows), _FACTS)
+            for name in dict.fromkeys(columns):
+                known = value_bytes(self.column(name))
+                taken += known if isinstance(known, int) else known[rows]
+            return taken
+
+        return stretches(len(rows), nbytes, _FACTS + widest_of(self._stores, self.use.taken), row_bytes)
 
     @property
     def since(self) -> Longs:
@@ -119,10 +153,18 @@ def _bring_needed(blocks: Sequence[_Block], stores: Stores) -> None:
 
 
 def emit(
-    plan: SharedLevel, stores: Stores, found: Iterable[Found], counts: SharedCounts, live: LiveValues
+    plan: SharedLevel,
+    stores: Stores,
+    found: Mapping[str, Sequence[SharedPartials]],
+    counts: SharedCounts,
+    live: LiveValues,
+    nbytes: int,
 ) -> Iterator[SharedRows]:
-    """What becomes of joins' results: rows of later relations, answers of the queries that end here."""
-    blocks = [_Block(plan, stores, one) for one in found]
+    """What becomes of joins' results: rows of later relations, answers of the queries that end here.
+
+    An answer goes to many queries maybe, so answers leave in tables of at most so many bytes.
+    """
+    blocks = [_Block(plan.uses[join], stores, parts) for join, parts in found.items()]
     _bring_needed(blocks, stores)
     for block in blocks:
         counts.results += len(block.ts)
@@ -141,8 +183,9 @@ def emit(
         results = Results(len(since), since, list(behind.values()), block.column)
         for table_ in block.use.tables:
             for rows, tails in table_.pairs(results):
-                if len(rows):
-                    yield SharedRows(table_.template, _answers(table_, block, rows, tails, counts))
+                for part in block.stretches(table_.columns, rows, nbytes):
+                    answers = _answers(table_, block, rows[part], tails[part], counts)
+                    yield SharedRows(table_.template, answers)
 
 
 def _going(plan: SharedLevel, block: _Block, counts: SharedCounts, live: LiveValues) -> dict[str, pa.Array]:
@@ -167,10 +210,7 @@ def _answers(
 ) -> pa.Table:
     numbers = table.numbers[tails]
     counts.count_answers(numbers)
-    template = table.template
-    named = (
-        [(name, name) for name in template.payload] if template.needs_spark else list(template.outputs or ())
-    )
+    named = table.named
     all_ = len(rows) == len(block.ts) and bool((rows == np.arange(len(rows))).all())
     chosen = None if all_ else pa.array(rows)
     times = pa.array(block.ts[rows])

@@ -24,7 +24,7 @@ from watersmeet.kernel.shedding.survival import Survival
 from watersmeet.kernel.state.chunks import HoldBuffer
 
 PIECES = 8  # of the limit: what is taken at once
-PARTIAL_BYTES = 128  # of memory for a partial combination, with all that is made of it
+LEAST_BLOCK_BYTES = 1 << 19  # of combinations: smaller blocks cost more than they save
 HELD_SHARE = 0.5  # held answers may take this much of the limit
 WAITING_SHARE = 0.75  # tuples that wait for the watermark under ROWS windows take at most this much
 
@@ -40,8 +40,8 @@ class LimitedJoin:
         self.limit = limit
         self.counts = StepCounts()
         self.survival = Survival(join.layout.inputs, join.tuning)
-        fitting, most = limit.nbytes // (PIECES * PARTIAL_BYTES), join.tuning.block_partials
-        join.block_partials = int(np.clip(fitting, 1 << 12, most))
+        fitting = max(limit.nbytes // PIECES, LEAST_BLOCK_BYTES)
+        join.block_bytes = min(fitting, join.tuning.block_bytes)
         if survival is not None:
             self.survival.restore(survival)
             return

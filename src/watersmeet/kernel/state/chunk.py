@@ -14,6 +14,7 @@ import pyarrow as pa
 from watersmeet.kernel.columns.groups import Selection, groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.narrow import Narrowing, is_of_words, narrowing_of, widened
+from watersmeet.kernel.columns.row_bytes import value_bytes
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,18 @@ class Chunk:
             self._words[name] = self._find_words(name)
         return self._words[name]
 
+    def row_bytes(self, name: str) -> Longs | int:
+        """How many bytes a column takes of each row, or of every row."""
+        if self.schema.get_field_index(name) < 0:
+            return 0
+        return value_bytes(self.held.column(name), self.schema.field(name).type)
+
+    def widest(self, name: str) -> int:
+        """How many bytes a column takes of a row, at most."""
+        if name not in self._widest:
+            self._widest[name] = int(np.max(self.row_bytes(name), initial=0))
+        return self._widest[name]
+
     def _find_words(self, name: str) -> WordColumn | None:
         number = self.held.schema.get_field_index(name)
         if number < 0:
@@ -93,6 +106,10 @@ class Chunk:
 
     @cached_property
     def _words(self) -> dict[str, WordColumn | None]:
+        return {}
+
+    @cached_property
+    def _widest(self) -> dict[str, int]:
         return {}
 
 
@@ -125,12 +142,28 @@ def take_rows(chunks: Sequence[Chunk], columns: Sequence[str], rows: Longs) -> l
     """Columns at these rows, in any order, each of which is in one of the chunks."""
     if not len(rows):
         return [chunks[-1].column(name).slice(0, 0) for name in columns]
+    parts = _parts(chunks, rows)
+    return [_take_column(parts, name, len(rows)) for name in columns]
+
+
+def bytes_of_rows(chunks: Sequence[Chunk], columns: Sequence[str], rows: Longs) -> Longs:
+    """How many bytes these columns take at each of these rows, each of which is in one of the chunks."""
+    taken = np.zeros(len(rows), np.int64)
+    for part in _parts(chunks, rows):
+        for name in columns:
+            known = part.chunk.row_bytes(name)
+            taken[part.asked] += known if isinstance(known, int) else known[part.local]
+    return taken
+
+
+def _parts(chunks: Sequence[Chunk], rows: Longs) -> list[_Part]:
+    """Rows by the chunk that they are in."""
     owners = owners_of(chunks, rows)
     parts = []
     for asked in groups_of(owners):
         chunk = chunks[int(owners[asked][0])]
         parts.append(_Part(chunk, asked, rows[asked] - chunk.start))
-    return [_take_column(parts, name, len(rows)) for name in columns]
+    return parts
 
 
 def _take_column(parts: Sequence[_Part], name: str, count: int) -> pa.Array:

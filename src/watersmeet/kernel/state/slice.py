@@ -7,7 +7,7 @@ each tuple and nothing else: an index that is made, or made anew, reads the keys
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,10 +17,12 @@ import numpy.typing as npt
 from watersmeet.kernel.columns.growing import GrowingColumn, RowNumbers
 from watersmeet.kernel.columns.hash_index import (
     HashIndex,
+    Ints,
     Longs,
     fetch_times,
-    find_pairs,
     overlapping_pairs,
+    start_walk,
+    walk_on,
 )
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes
 from watersmeet.kernel.state.arrivals import Arrivals
@@ -52,6 +54,18 @@ class Matches:
     rows: Longs
     ts: Longs
     ends: Longs
+
+
+def concat_matches(parts: Sequence[Matches]) -> Matches:
+    """Matches of the same probers, one part after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return Matches(
+        np.concatenate([part.probers for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.ts for part in parts]),
+        np.concatenate([part.ends for part in parts]),
+    )
 
 
 class Slice:
@@ -117,19 +131,40 @@ class Slice:
         ends[:] = np.minimum(ends, ends_from_positions(self.window, positions, first, ts))
         self.high_end = int(ends.max(initial=-NEVER))
 
-    def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, keys: Keys) -> Matches:
-        """Every match by lifetime and hash, and by accident a few whose hashes agree only in part."""
-        index = self._index(classes, keys)
-        parts = index.heads, index.bitmap, index.chain, index.link_bits
-        pairs = find_pairs(*parts, self.low_ts, self.high_end, wanted.view(np.int64), max_ts, min_end)
-        begins = fetch_times(self._times.values, self._base or 0, pairs[1])
+    def probe(
+        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, keys: Keys, most: int
+    ) -> Iterator[Matches]:
+        """Every match by lifetime and hash, and by accident a few whose hashes agree only in part.
+
+        They come in blocks of at most `most` pairs, those of lifetimes that do not overlap counted as well:
+        a tuple that meets more than that is met in several. Nothing may be appended in between.
+        """
+        index, hashes = self._index(classes, keys), wanted.view(np.int64)
+        for first in range(0, len(hashes), most):
+            few = slice(first, first + most)
+            yield from self._walk(index, hashes[few], max_ts[few], min_end[few], first, most)
+
+    def _walk(
+        self, index: HashIndex, wanted: Longs, max_ts: Longs, min_end: Longs, first: int, most: int
+    ) -> Iterator[Matches]:
+        """The matches of probers that are numbered from `first` on, of which there are at most `most`."""
+        probers, entries, walking = start_walk(
+            index.heads, index.bitmap, self.low_ts, self.high_end, wanted, max_ts, min_end
+        )
+        while walking:
+            *pairs, walking = walk_on(index.chain, index.link_bits, wanted, probers, entries, walking, most)
+            found = overlapping_pairs(tuple(pairs), *self._lifetimes(pairs[1]), max_ts, min_end)
+            del pairs
+            if len(found[0]):
+                found[0] += first
+                yield Matches(found[0], self._rows.of(found[1]), found[2], found[3])
+
+    def _lifetimes(self, entries: Ints) -> tuple[Longs, Longs]:
+        begins: Longs = fetch_times(self._times.values, self._base or 0, entries)
         if self._ends is not None:
-            ends = self._ends.values[pairs[1]]
-        else:
-            assert self.window is not None, "without a window tuples bring their ends"
-            ends = self.window.end_us(begins)
-        probers, entries, ts, found_ends = overlapping_pairs(pairs, begins, ends, max_ts, min_end)
-        return Matches(probers, self._rows.of(entries), ts, found_ends)
+            return begins, self._ends.values[entries]
+        assert self.window is not None, "without a window tuples bring their ends"
+        return begins, self.window.end_us(begins)
 
     def trim(self, watermark: int, keys: Keys) -> None:
         """Forgets the expired tuples, once they are some part of the slice.

@@ -8,7 +8,7 @@ chunks can be merged with their neighbours without renumbering.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,13 +19,14 @@ from watersmeet.kernel.columns.groups import groups_of
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.columns.narrow import narrowed
+from watersmeet.kernel.columns.row_bytes import stretches
 from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.state.arrivals import Arrivals
-from watersmeet.kernel.state.chunk import Chunk, held_by, owners_of, take_rows
+from watersmeet.kernel.state.chunk import Chunk, bytes_of_rows, held_by, owners_of, take_rows
 from watersmeet.kernel.state.chunks import mergeable
 from watersmeet.kernel.state.expiry import Expiry, WindowExpiry
-from watersmeet.kernel.state.slice import Classes, Matches, Slice
+from watersmeet.kernel.state.slice import Classes, Matches, Slice, concat_matches
 from watersmeet.kernel.state.weighted_sample import probabilities_of
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import NEVER
@@ -48,6 +49,7 @@ class TupleStore:
         self._probed_by: set[Classes] = {layout.classes} if len(layout.classes) == 1 else set()
         self.next_row = 0
         self.next_chunk = 0
+        self._widest: dict[tuple[str, ...], int] = {}  # of the rows here, and maybe of some that are gone
         self._sampled: list[int] = []  # the chunks whose inclusion probabilities are put together in the next
         self._known_probabilities: npt.NDArray[np.float32] = np.ones(1, np.float32)
 
@@ -78,6 +80,7 @@ class TupleStore:
         number = self.next_chunk if number is None else number
         chunk = self._expiry.describe_chunk(number, self.next_row if start is None else start, batch)
         self.chunks.append(chunk)
+        self._widest.clear()
         self.next_row = chunk.stop
         self.next_chunk = max(self.next_chunk, number + 1)
         return chunk
@@ -96,29 +99,33 @@ class TupleStore:
             piece.settle_ends(first, ts)
         self.newest_position = max(self.newest_position, first + len(ts) - 1)
 
-    def probe(self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs) -> Matches:
-        """Matches of probers with the given lifetimes, and a few whose keys differ: see `Slice.probe`."""
+    def probe(
+        self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, most: int
+    ) -> Iterator[Matches]:
+        """Matches of probers with the given lifetimes, and a few whose keys differ: see `Slice.probe`.
+
+        They come in blocks of at most `most`, none of them empty; no tuple may become visible in between.
+        """
         self._probed_by.add(classes)
-        found = []
+        found: list[Matches] = []
+        pairs = 0
         in_order = len(self._slices) > 1 and _rises(max_ts) and _rises(min_end)
         for piece in self._slices.values():
             first, stop = 0, len(wanted)
             if in_order:  # most probers are before or after a slice, and need no look each
                 first = int(np.searchsorted(min_end, piece.low_ts, side="right"))
                 stop = int(np.searchsorted(max_ts, piece.high_end, side="left"))
-            if first < stop:
-                few = wanted[first:stop], max_ts[first:stop], min_end[first:stop]
-                matches = piece.probe(classes, *few, self)
-                if len(matches.probers):
-                    found.append(replace(matches, probers=matches.probers + first) if first else matches)
-        if len(found) == 1:
-            return found[0]
-        return Matches(
-            np.concatenate([part.probers for part in found] or [_EMPTY]),
-            np.concatenate([part.rows for part in found] or [_EMPTY]),
-            np.concatenate([part.ts for part in found] or [_EMPTY]),
-            np.concatenate([part.ends for part in found] or [_EMPTY]),
-        )
+            if first >= stop:
+                continue
+            few = wanted[first:stop], max_ts[first:stop], min_end[first:stop]
+            for matches in piece.probe(classes, *few, self, most):
+                if pairs + len(matches.probers) > most:
+                    yield concat_matches(found)
+                    found, pairs = [], 0
+                found.append(replace(matches, probers=matches.probers + first) if first else matches)
+                pairs += len(matches.probers)
+        if found:
+            yield concat_matches(found)
 
     def holds(self, rows: Longs) -> npt.NDArray[np.bool_]:
         """Which of these rows are in some chunk."""
@@ -128,7 +135,24 @@ class TupleStore:
         """The key hashes of one class at these row numbers."""
         if not len(rows):
             return np.empty(0, np.uint64)
-        return hash_column(self.take([self.layout.key(cls)], rows)[0])
+        name, most = self.layout.key(cls), self.tuning.block_bytes
+        parts = [hash_column(self.take([name], rows[part])[0]) for part in self.blocks((name,), rows, most)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def blocks(self, columns: tuple[str, ...], rows: Longs, nbytes: int) -> Iterator[slice]:
+        """Stretches of these rows of which the columns take at most so many bytes, or that are one row."""
+        return stretches(len(rows), nbytes, self.widest(columns), lambda: self.row_bytes(columns, rows))
+
+    def widest(self, columns: tuple[str, ...]) -> int:
+        """How many bytes these columns take of any row, at most."""
+        if columns not in self._widest:
+            by_column = (max((chunk.widest(name) for chunk in self.chunks), default=0) for name in columns)
+            self._widest[columns] = sum(by_column)
+        return self._widest[columns]
+
+    def row_bytes(self, columns: Sequence[str], rows: Longs) -> Longs:
+        """How many bytes these columns take of each of these rows."""
+        return bytes_of_rows(self.chunks, columns, rows)
 
     def keep_indexes(self, used: set[Classes]) -> None:
         self._probed_by &= used
@@ -198,6 +222,7 @@ class TupleStore:
 
     def bring_payload(self, matched: Sequence[Longs], watermark: int, late: LatePayload) -> None:
         """Fetches late payload: of the rows in `matched` and of those that are live after the watermark."""
+        self._widest.clear()
         for number, chunk in enumerate(self.chunks):
             if REF not in chunk.schema.names:
                 continue
@@ -255,6 +280,3 @@ def _rises(values: Longs) -> bool:
 
 def _rows(chunks: Sequence[Chunk]) -> int:
     return sum(chunk.rows for chunk in chunks)
-
-
-_EMPTY: Longs = np.empty(0, np.int64)
