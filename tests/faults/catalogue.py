@@ -245,8 +245,22 @@ FAULTS = (
     Fault(
         "a dropped query is gone before its last batch is committed",
         "serve/registry/record.py",
-        "if query.until > committed + 1))",
-        "if query.until > committed + 2))",
+        "if query.until > committed + 1)",
+        "if query.until > committed + 2)",
+        MACHINE,
+    ),
+    Fault(
+        "a change of queries cuts the running batch off",
+        "serve/server.py",
+        "return committed > self._seen_at or committed == self.engine.newest()",
+        "return True",
+        ("tests/serve/test_server.py",),  # batches that are cut off are done again
+    ),
+    Fault(
+        "a query that was resumed answers in a batch that is done again as it was",
+        "serve/server.py",
+        "self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))",
+        "self._apply(change, batch - 1)",
         MACHINE,
     ),
 )

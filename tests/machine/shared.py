@@ -1,14 +1,16 @@
 """A shared dataflow under the machine: the real server, its record and requests, while queries come and go.
 
 Requests are sent at any time. A server is killed wherever it or its Spark query makes something durable, it
-cuts batches off when it changes the queries, and a batch may fail: the next server then begins its changes
-with that batch, so that it is done again with other queries.
+cuts batches off when it changes the queries, and a batch may fail: for a query that is to blame, which is
+then stopped and perhaps resumed, or for none. Then the next server begins its changes with that batch, so
+that it is done again with other queries.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,16 +18,24 @@ from tests.kernel.multiquery.feeding import expected_rows
 from tests.machine.run_batch import Settings, next_batch, run_batch
 from tests.machine.schedule import Schedule
 from tests.machine.world import World
+from tests.serve.fake_engine import answering
 from tests.serve.registry.dataflows import PLANNER
-from watersmeet.errors import DataError
+from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import Registration, RegistryRecord, require_record, write_record
-from watersmeet.serve.registry.requests import Drop, Mailbox, Submit, send
+from watersmeet.serve.registry.record import (
+    Outage,
+    Registration,
+    RegistryRecord,
+    require_record,
+    write_record,
+)
+from watersmeet.serve.registry.requests import Drop, Mailbox, Request, Resume, Submit, send
 from watersmeet.serve.server import Server
 from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.culprits import Blame
 from watersmeet.testing.dataflow import QueriesDataflow
 from watersmeet.testing.setup import queries_dataflow
 
@@ -76,6 +86,8 @@ class SharedCase:
     names: list[str] = field(default_factory=list)  # ever asked for
     registered: dict[int, Registration] = field(default_factory=dict)
     tried: set[tuple[int, int]] = field(default_factory=set)  # number of a query, batch
+    silent: dict[tuple[int, int], Outage] = field(default_factory=dict)  # by number of a query, since
+    earlier: list[Registration] = field(default_factory=list)  # of queries that left the joins and came back
 
     @staticmethod
     def of(schedule: Schedule, path: Path, settings: Settings) -> SharedCase:
@@ -104,6 +116,7 @@ class SharedCase:
         try:
             server = Server(folder=self.folder, record=record, engine=engine, planner=PLANNER)
             server.on_change = lambda change: self.look()
+            server.on_failure = lambda name, outage: self.look()
             server.serve(until=lambda: self.is_done)
         finally:
             self.look()
@@ -112,11 +125,19 @@ class SharedCase:
         """Remembers which queries the record has, and for which batches."""
         record = require_record(RegistryFolder(self.folder.path))
         there = {query.number: query for query in record.queries}
-        for number, query in self.registered.items():
-            if number not in there and query.stays:  # dropped, and gone at once: the reply says since when
-                (batch,) = {reply.batch for reply in record.handled.values()}
-                assert batch is not None
-                self.registered[number] = replace(query, until=batch)
+        batch = max((reply.batch or 0 for reply in record.handled.values()), default=0)
+        for number, before in self.registered.items():
+            query = there.get(number)
+            if query is None and before.stays:  # dropped, and gone at once: the reply says since when
+                self.registered[number] = replace(before, until=batch)
+            if query is not None and before.failure is not None and query.outage is None:
+                if before.is_joined:  # resumed, and that is over at once
+                    self.silent[number, before.failure.since] = replace(before.failure, until=batch)
+                else:
+                    self.earlier.append(replace(before, until=before.failure.since))
+        for number, query in there.items():
+            if query.outage is not None:
+                self.silent[number, query.outage.since] = query.outage
         self.registered |= there
 
     @property
@@ -136,7 +157,10 @@ class SharedCase:
     def ask(self) -> None:
         """Asks for a query under a name of its own, or for the end of one."""
         schedule = self.world.schedule
-        if schedule.chance(0.5):
+        failed = list(require_record(RegistryFolder(self.folder.path)).failed)
+        if failed and schedule.chance(0.7):
+            self.send(Resume((schedule.choose(failed),)))
+        elif schedule.chance(0.5):
             self.send(Drop((schedule.choose(self.names),)))
         else:
             self.submit()
@@ -146,7 +170,7 @@ class SharedCase:
         self.names.append(f"{schedule.choose('abxy')}{len(self.names)}")  # not always the last in order
         self.send(Submit(((self.names[-1], schedule.choose(QUERIES)),)))
 
-    def send(self, request: Submit | Drop) -> None:
+    def send(self, request: Request) -> None:
         self.world.schedule.note(f"a client asks: {request}")
         send(RegistryFolder(self.folder.path), request)
 
@@ -155,14 +179,31 @@ class SharedCase:
 
         The last batch of a query that was dropped because it failed may have been published before.
         """
-        batches, record = self.world.micro_batches(), require_record(RegistryFolder(self.folder.path))
-        found = {}
-        for number, query in self.registered.items():
-            bound = record.bind(query.sql, query.name)
-            last = query.until + ((number, query.until) in self.tried)
-            bounds = [expected_rows(bound, batches, query.since, until) for until in (query.until, last)]
-            found[f"{query.name}-{number}"] = (bounds[0], bounds[1])
+        found: dict[str, tuple[list[oracle.Row], list[oracle.Row]]] = {}
+        for query in (*self.earlier, *self.registered.values()):
+            least, most = found.setdefault(f"{query.name}-{query.number}", ([], []))
+            least += self._expected(query, frozenset())
+            most += self._expected(query, self.tried)
         return found
+
+    def _expected(self, query: Registration, tried: Set[tuple[int, int]]) -> list[oracle.Row]:
+        """Its answers but those of batches in which it was silent, given the last tries that may count."""
+        bound = require_record(RegistryFolder(self.folder.path)).bind(query.sql, query.name)
+        batches, number = self.world.micro_batches(), query.number
+
+        def before(batch: int) -> Counter[oracle.Row]:
+            return Counter(expected_rows(bound, batches, query.since, batch))
+
+        def end(batch: int) -> int:
+            return batch + ((number, batch) in tried)
+
+        apart = [o.since for (n, _), o in self.silent.items() if n == number and o.is_apart]
+        until = min([query.until, *(since for since in apart if since >= query.since)])
+        rows = before(end(until))
+        for (other, since), outage in self.silent.items():
+            if other == number and not outage.is_apart and query.since <= since < until:
+                rows -= before(min(outage.until, until)) - before(end(since))
+        return list(rows.elements())
 
 
 @dataclass
@@ -177,8 +218,11 @@ class MachineEngine:
     def job(self, current: BoundDataflow, before: Progress | None) -> MachineJob:
         return MachineJob(self, current, before)
 
-    def check_side_queries(self) -> None:
-        pass
+    def trial(self, current: BoundDataflow) -> WatersmeetError | None:
+        return DataError("no query is to blame")
+
+    def check_side_queries(self) -> Mapping[str, WatersmeetError]:
+        return {}
 
     def newest(self) -> int:
         return self.case.world.log.newest
@@ -196,12 +240,13 @@ class MachineJob:
     progress: Progress | None
     runs: bool = False
     dataflow: QueriesDataflow | None = None
+    blamed: dict[int, Blame] = field(default_factory=dict)
 
     def start(self) -> None:
         self.runs = True
         setup = replace(self.engine.settings.setup, partitions=self.current.record.partitions)
         world = self.engine.case.world
-        self.dataflow = queries_dataflow(self.current.dataflow, self.current.queries, world.streams, setup)
+        self.dataflow = queries_dataflow(self.current.dataflow, self.current.joined, world.streams, setup)
 
     def stop(self) -> None:
         """Ends the query, perhaps in the middle of a batch."""
@@ -223,10 +268,19 @@ class MachineJob:
             if self._world.schedule.strikes("failing batch", FAILS):
                 self._run_batch(most_sinks=self._world.schedule.choose([0, 1, 2, 3, 3, 3]))
                 self.runs = False
+                self._blame()
                 self.engine.case.ask()
                 raise DataError("a query divides by zero")
             self._run_batch()
         return []
+
+    def _blame(self) -> None:
+        """A query may be to blame for a batch that has failed, before the joins or after them."""
+        schedule, there = self._world.schedule, answering(self.current, self._world.log.newest)
+        if there and schedule.chance(0.6):
+            query = schedule.choose(there)
+            self.blamed[query.number] = Blame("it divides by zero", is_apart=schedule.chance(0.4))
+            schedule.count("stopped query", f"query {query.name} is to blame: {self.blamed[query.number]}")
 
     @property
     def _world(self) -> World:
@@ -239,9 +293,9 @@ class MachineJob:
     def _run_batch(self, most_sinks: int | None = None) -> None:
         assert self.dataflow is not None
         batch = self._world.log.newest
-        there = [tail for tail in self.current.dataflow.tails if tail.since <= batch < tail.until]
-        self.engine.case.tried |= {(tail.number, batch) for tail in there}
-        named = {tail.query: f"{tail.query}-{tail.number}" for tail in there}
+        there = answering(self.current, batch)
+        self.engine.case.tried |= {(query.number, batch) for query in there}
+        named = {query.name: f"{query.name}-{query.number}" for query in there}
         run_batch(self._world, self.dataflow, self._settings, self.engine.run, named, most_sinks)
 
 

@@ -64,6 +64,6 @@ def drops_no_duplicates(patch: pytest.MonkeyPatch) -> None:
 def test_a_mistake_in_spark_would_be_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(server, "POLL_S", 0.0)
-    monkeypatch.setattr(server, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(server, "WAIT_POLL_S", 0.0)
     mistake(monkeypatch)
     assert any(run_schedule(seed).difference for seed in SEEDS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from watersmeet.errors import DataError
-from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.serve.registry.changes import BoundDataflow
+from watersmeet.serve.registry.record import Registration
 from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.culprits import Blame
 
 
 class KilledError(BaseException):
@@ -22,15 +24,32 @@ class FakeEngine:
     commits: int = -1
     done: list[tuple[int, frozenset[tuple[str, int]]]] = field(default_factory=list)  # also those done again
     is_busy: bool = True  # whether a stop cuts a batch off that was under way
-    failing: str = ""  # a query whose presence makes a batch fail
+    failing: set[str] = field(default_factory=set)  # queries whose presence makes a batch fail, untraceably
+    failing_keys: set[str] = field(default_factory=set)  # expressions that fail before there are answers
+    blamed: dict[str, Blame] = field(default_factory=dict)  # queries whose answers make a batch fail
+    beside: dict[str, WatersmeetError] = field(default_factory=dict)  # queries that have failed
+    rounds: int = 1  # how often a job is polled until a batch ends
+    trials: int = 0
 
     def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
         assert {query.number for query in current.record.queries} == set(current.queries)
-        assert {tail.number for tail in current.dataflow.tails} == set(current.queries)
-        return FakeJob(self, current.dataflow, before)
+        joined = {query.number for query in current.record.queries if query.is_joined}
+        assert {tail.number for tail in current.dataflow.tails} == joined
+        return FakeJob(self, current, before)
 
-    def check_side_queries(self) -> None:
-        pass
+    def trial(self, current: BoundDataflow) -> WatersmeetError | None:
+        self.trials += 1
+        return self.fails_early(current)
+
+    def fails_early(self, current: BoundDataflow) -> WatersmeetError | None:
+        """What a batch fails with before it has answers."""
+        there = {tail.query for tail in current.dataflow.tails}
+        early = {key.sql for feed in current.dataflow.feeds for key in feed.keys} & self.failing_keys
+        found = sorted(early) or sorted(there & self.failing)
+        return DataError(f"{found[0]} divides by zero") if found else None
+
+    def check_side_queries(self) -> Mapping[str, WatersmeetError]:
+        return self.beside
 
     def newest(self) -> int:
         return self.offsets
@@ -38,11 +57,11 @@ class FakeEngine:
     def committed(self) -> int:
         return self.commits
 
-    def begin(self, dataflow: SharedDataflow) -> None:
+    def begin(self, current: BoundDataflow) -> None:
         """Begins the next batch, or the one that was cut off."""
         self.offsets = self.commits + 1
-        there = (e for e in dataflow.tails if e.since <= self.offsets < e.until)
-        self.done.append((self.offsets, frozenset((e.query, e.number) for e in there)))
+        there = frozenset((query.name, query.number) for query in answering(current, self.offsets))
+        self.done.append((self.offsets, there))
 
     def check(self) -> dict[int, frozenset[tuple[str, int]]]:
         """The queries of each batch, the same each time it was done."""
@@ -55,28 +74,56 @@ class FakeEngine:
 @dataclass
 class FakeJob:
     engine: FakeEngine
-    dataflow: SharedDataflow
+    current: BoundDataflow
     progress: Progress | None
     runs: bool = False
+    blamed: dict[int, Blame] = field(default_factory=dict)
+    _round: int = 0  # of the batch under way
 
     def start(self) -> None:
         self.runs = True
 
     def stop(self) -> None:
-        if self.runs and self.engine.is_busy:
-            self.engine.begin(self.dataflow)
+        if self.runs and self.engine.is_busy and not self._round:
+            self.engine.begin(self.current)
         self.runs = False
 
     def is_running(self) -> bool:
         return self.runs
 
     def poll(self) -> list[Progress]:
-        """A batch a call, as long as it runs."""
+        """A batch in so many calls, as long as it runs."""
         if not self.runs:
             return []
-        self.engine.begin(self.dataflow)
-        if self.engine.failing in [tail.query for tail in self.dataflow.at(self.engine.offsets).tails]:
-            raise DataError(f"{self.engine.failing} divides by zero")
+        if not self._round:
+            self.engine.begin(self.current)
+        self._round = (self._round + 1) % self.engine.rounds
+        if self._round:
+            return []
+        self._fail()
         self.engine.commits = self.engine.offsets
         self.progress = Progress(batch_id=self.engine.commits, timestamp="2026-01-01T00:00:00Z", batch_ms=1)
         return [self.progress]
+
+    def _fail(self) -> None:
+        engine = self.engine
+        failure = engine.fails_early(self.current)
+        there = [query for query in answering(self.current, engine.offsets) if query.name in engine.blamed]
+        if failure is None and there:
+            self.blamed = {query.number: engine.blamed[query.name] for query in there}
+            failure = DataError(self.blamed[there[0].number].reason)
+        if failure is not None:
+            self.runs = False
+            engine.done.pop()  # the batch is done again, without those that are to blame
+            raise failure
+
+
+def answering(current: BoundDataflow, batch: int) -> list[Registration]:
+    """The queries that are to answer in a batch."""
+    joined = {tail.number for tail in current.dataflow.tails if tail.since <= batch < tail.until}
+    return [
+        query
+        for query in current.record.queries
+        if query.number in joined
+        and not (query.outage is not None and query.outage.since <= batch < query.outage.until)
+    ]

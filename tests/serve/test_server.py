@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,52 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.serve.fake_engine import FakeEngine, KilledError
-from tests.serve.registry.dataflows import CHAIN, PAIR, PLANNER, new_record
+from tests.serve.registry.dataflows import CHAIN, PAIR, new_record
+from tests.serve.serving import new_server, one, replies, serve
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import NEVER
-from watersmeet.serve import server as server_module
 from watersmeet.serve.registry import folder as folder_module
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import require_record, write_record
 from watersmeet.serve.registry.requests import REPLIES, REQUESTS, Drop, Reply, Submit, await_reply, send
 from watersmeet.serve.registry.status import read_status
-from watersmeet.serve.server import Change, Server
+from watersmeet.serve.server import Change
 
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "POLL_S", 0.0)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # processes are killed here, machines are not
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> RegistryFolder:
-    dataflow = RegistryFolder(tmp_path)
-    write_record(dataflow, new_record(tmp_path))
-    return dataflow
-
-
-def new_server(folder: RegistryFolder, engine: FakeEngine) -> Server:
-    return Server(folder=folder, record=require_record(folder), engine=engine, planner=PLANNER)
-
-
-def serve(folder: RegistryFolder, engine: FakeEngine, rounds: int = 4) -> list[Change]:
-    """Serves for a few rounds; the changes that were made."""
-    changes: list[Change] = []
-    server = new_server(folder, engine)
-    server.on_change = changes.append
-    left = iter(range(rounds))
-    server.serve(until=lambda: next(left, None) is None)
-    return changes
-
-
-def replies(folder: RegistryFolder) -> dict[str, Reply]:
-    names = folder.names(REPLIES, ".json")
-    return {name: Reply(**json.loads(folder.read(f"{REPLIES}/{name}.json") or "")) for name in names}
-
-
-def one(name: str, sql: str = CHAIN) -> Submit:
-    return Submit(((name, sql),))
+pytestmark = pytest.mark.usefixtures("hurry")
 
 
 def test_a_query_is_there_from_the_batch_its_reply_names(folder: RegistryFolder) -> None:
@@ -229,7 +193,7 @@ def test_a_stop_that_cuts_a_batch_off_leaves_it_its_queries(folder: RegistryFold
 def test_a_query_that_made_the_dataflow_fail_can_be_dropped_by_the_next_server(
     folder: RegistryFolder,
 ) -> None:
-    engine = FakeEngine(failing="bad")
+    engine = FakeEngine(failing={"bad"})
     send(folder, Submit((("good", CHAIN), ("bad", PAIR.format(1)))))
     with pytest.raises(DataError, match="bad divides by zero"):
         serve(folder, engine)
@@ -284,3 +248,15 @@ def test_many_submits_are_one_change(folder: RegistryFolder) -> None:
     changes = serve(folder, engine)
     assert [len(change.added) for change in changes] == [100]
     assert len(engine.check()[engine.commits]) == 100
+
+
+def test_batches_finish_however_fast_requests_come(folder: RegistryFolder) -> None:
+    """A batch takes four rounds, and a request comes in every round."""
+    engine = FakeEngine(rounds=4, is_busy=False)
+    changes = serve(folder, engine, rounds=80, each=lambda n: send(folder, one(f"q{n}", PAIR.format(n))))
+    assert engine.commits >= 15, "hardly a batch is done twice"
+    cut_off = [batch for batch, _ in engine.done if engine.done.count((batch, engine.check()[batch])) > 1]
+    assert not cut_off, "a batch that runs is not cut off for a request"
+    added = [len(change.added) for change in changes]
+    assert sum(added) >= 75, "no request waits for more than the batch that runs"
+    assert max(added) <= 5

@@ -36,6 +36,11 @@ COMMANDS = {
     "drop": Command(
         "queries", "drop_command", "Remove queries from a shared dataflow, with whatever only they needed."
     ),
+    "resume": Command(
+        "queries",
+        "resume_command",
+        "Let queries that have failed go on; the answers that were due since are not made up for.",
+    ),
     "list": Command("queries", "list_command", "Show the queries of a shared dataflow."),
     "tail": Command(
         "queries",

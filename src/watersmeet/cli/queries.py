@@ -1,4 +1,4 @@
-"""`watersmeet submit`, `drop`, `list` and `tail`: the queries of a shared dataflow. None needs Spark."""
+"""`watersmeet submit`, `drop`, `resume`, `list`, `tail`: queries of a shared dataflow. None needs Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, refuse_unknown, require_record
-from watersmeet.serve.registry.requests import Drop, Request, Submit, await_reply, send
+from watersmeet.serve.registry.requests import Drop, Request, Resume, Submit, await_reply, send
 from watersmeet.serve.registry.tail_files import TOUCH_S, TailReader
 from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
@@ -47,6 +47,9 @@ def submit_command(
             metavar="FILE.sql",
         ),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="In place of queries of the same names, if there are any.")
+    ] = False,
     no_wait: NoWait = False,
 ) -> None:
     """Add queries to a shared dataflow; each sees the tuples that arrive from then on."""
@@ -63,7 +66,7 @@ def submit_command(
             raise ConfigurationError("a query needs a name: watersmeet submit DIR NAME ...")
         text = execute if execute is not None else read_text(_given(file))
         queries = {check_name(name): _read_one(record, Source(text, "" if file is None else str(file)))}
-    batch = _ask(dataflow, Submit(tuple(queries.items())), no_wait)
+    batch = _ask(dataflow, Submit(tuple(queries.items()), replace), no_wait)
     if batch is not None:
         typer.echo(f"{_named(list(queries))} from batch {batch} on")
 
@@ -80,6 +83,20 @@ def drop_command(
     batch = _ask(dataflow, Drop(unique), no_wait)
     if batch is not None:
         typer.echo(f"{_named(list(unique))} until batch {batch}")
+
+
+def resume_command(
+    folder: Folder,
+    names: Annotated[list[str], typer.Argument(help="The queries to resume.", metavar="NAME...")],
+    no_wait: NoWait = False,
+) -> None:
+    """Let queries that have failed go on; the answers that were due since are not made up for."""
+    dataflow = RegistryFolder(folder)
+    require_record(dataflow)
+    unique = tuple(dict.fromkeys(names))
+    batch = _ask(dataflow, Resume(unique), no_wait)
+    if batch is not None:
+        typer.echo(f"{_named(list(unique))} from batch {batch} on")
 
 
 def list_command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,13 @@ from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tel
 from watersmeet.cli.terminal.progress_display import Display, open_display
 from watersmeet.cli.terminal.spark_log import open_log, trim_log
 from watersmeet.cli.terminal.stop_signals import catch_stop
-from watersmeet.errors import ConfigurationError
+from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Connector
 from watersmeet.serve.create_dataflow import CreationOptions, create_dataflow, find_dataflow
 from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import RegistryRecord
+from watersmeet.serve.registry.record import Outage, RegistryRecord
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
 from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
@@ -164,9 +164,12 @@ class ServeRun:
                 with held_checkpoint(self.session.spark, found.checkpoint) as lock:
                     engine = SparkEngine(self.session, found, tails, self.options, lock)
                     with self._display() as display, engine.dead_letters():
-                        self._server(found, engine, planner, display).serve(until=lambda: bool(stop))
+                        server = self._server(found, engine, planner, display)
+                        server.serve(until=lambda: bool(stop))
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
+            if not stop and self.options.available_now and server.failed:
+                return tell_failure(self.request.as_json, _failed(server.failed), self.log)
             if not stop and self.options.available_now:
                 self._tell_event("end")
                 tell(f"everything that had arrived was read; to go on:\n  {self.request.command()}")
@@ -188,6 +191,8 @@ class ServeRun:
         self._tell_event("start", dataflow=record.id, queries=queries, checkpoint=record.checkpoint)
         if not queries:
             tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
+        for name, outage in record.failed.items():
+            tell(f"query {name} has failed in batch {outage.since} and is left out: {outage.reason}")
         return Server(
             folder=self.request.folder,
             record=record,
@@ -196,6 +201,8 @@ class ServeRun:
             on_progress=show,
             on_change=self._tell_change,
             on_refusal=self._tell_refusal,
+            on_failure=self._tell_query_failure,
+            on_side_failure=self._tell_side_failure,
         )
 
     def _create(self, check: AnswerCheck) -> RegistryRecord:
@@ -236,6 +243,18 @@ class ServeRun:
         self._tell_event("refused", message=refusal)
         tell(f"refused: {refusal}")
 
+    def _tell_query_failure(self, name: str, outage: Outage) -> None:
+        self._tell_event("query failed", query=name, batch=outage.since, message=outage.reason)
+        tell(
+            f"query {name} has failed and gives no answers from batch {outage.since} on: {outage.reason}\n"
+            f"The others go on. To let it go on: watersmeet resume {self.request.folder.path} {name}, or "
+            "submit it with --replace"
+        )
+
+    def _tell_side_failure(self, name: str, failure: WatersmeetError) -> None:
+        self._tell_event("query failed", query=name, message=str(failure))
+        tell(f"query {name} has failed: {failure}\nThe others go on. It goes on when serve is started again")
+
     def _tell_stop(self) -> None:
         self._tell_event("stopped", resume=self.request.command())
         tell(
@@ -245,6 +264,14 @@ class ServeRun:
 
     def _tell_event(self, event: str, **facts: Any) -> None:
         tell_event(self.request.as_json, event, **facts)
+
+
+def _failed(failed: Mapping[str, Outage]) -> WatersmeetError:
+    """The failures of all queries that have failed, as one."""
+    lines = [
+        f"query {name}, from batch {outage.since} on: {outage.reason}" for name, outage in failed.items()
+    ]
+    return WatersmeetError("\n  ".join([f"{len(failed)} of the queries have failed:", *lines]))
 
 
 def _named(names: tuple[str, ...]) -> str:

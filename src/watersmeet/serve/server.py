@@ -3,9 +3,13 @@
 A change is planned while the dataflow runs. Then the Spark query is stopped, the new set of queries is
 written down with the first micro-batch it holds for, and the Spark query resumes from its checkpoint. That
 batch is the one after the newest in Spark's log: a batch that is repeated after a crash is repeated with the
-queries it had.
+queries it had. A change waits for the batch that runs when its first request is found, however long that
+takes, and takes all requests that come meanwhile. So one batch at least ends between two changes.
 
     batch 7 is running, a request waits -> batch 7 ends, stop -> dataflow.json: since 8 -> start: batch 8
+
+A query that makes a batch fail is stopped, from that batch on, and the batch is done again without it
+(`quarantine.py`).
 
 Killed at any point, a server leaves either the old set and the request, or the new set and the reply to it.
 """
@@ -13,21 +17,23 @@ Killed at any point, a server leaves either the old set and the request, or the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from watersmeet.errors import WatersmeetError
+from watersmeet.serve.quarantine import find_by_trial, first_batch, stop_queries
 from watersmeet.serve.registry.changes import BoundDataflow, ChangePlanner, PlannedChange
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import RegistryRecord, write_record
+from watersmeet.serve.registry.record import Outage, RegistryRecord, write_record
 from watersmeet.serve.registry.requests import Mailbox, Reply, Request
 from watersmeet.serve.registry.status import Status, read_status
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.spark.metrics.progress import Progress
+from watersmeet.spark.multiquery.culprits import Blame
 
 POLL_S = 0.2
-PATIENCE_S = 5.0  # for a running batch to end; otherwise it is repeated, which only takes longer
+WAIT_POLL_S = 0.05  # while a request waits for a batch to end
 HEARTBEAT_S = 1.0
 SWEEP_S = 10.0
 
@@ -36,6 +42,10 @@ class RunningJob(Protocol):
     """The Spark query of a shared dataflow."""
 
     progress: Progress | None
+
+    @property
+    def blamed(self) -> Mapping[int, Blame]:
+        """The queries that have made it fail, by number; none if no single one has."""
 
     def start(self) -> None: ...
 
@@ -52,8 +62,11 @@ class Engine(Protocol):
     def job(self, current: BoundDataflow, before: Progress | None) -> RunningJob:
         """The job that runs a dataflow with its present queries; totals continue from `before`."""
 
-    def check_side_queries(self) -> None:
-        """Raises the failure of anything that runs beside the dataflow."""
+    def trial(self, current: BoundDataflow) -> WatersmeetError | None:
+        """What the batch under way fails with, given these queries, before any sink gets anything of it."""
+
+    def check_side_queries(self) -> Mapping[str, WatersmeetError]:
+        """What has made queries beside the dataflow fail, by name; raises if nothing may go on."""
 
     def newest(self) -> int:
         """The newest micro-batch in Spark's log, -1 if there is none; the next one has the next number."""
@@ -82,8 +95,14 @@ class Server:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_change: Callable[[Change], None] = lambda change: None
     on_refusal: Callable[[str], None] = lambda refusal: None
+    on_failure: Callable[[str, Outage], None] = lambda name, outage: None
+    on_side_failure: Callable[[str, WatersmeetError], None] = lambda name, failure: None
     _current: BoundDataflow = field(init=False)
     _job: RunningJob | None = None
+    _planned: PlannedChange | None = None
+    _planned_from: BoundDataflow | None = None
+    _seen_at: int | None = None  # the newest batch that had ended when the requests of a change were found
+    _side_failures: Mapping[str, WatersmeetError] = field(default_factory=dict)
     _progress: Progress | None = None
     _reported_at: float = float("-inf")
     _swept_at: float = float("-inf")
@@ -97,7 +116,7 @@ class Server:
             self._change(fresh_start=before is not None and before.failure is not None)
             self._start()
             while not until() and self._advance():
-                time.sleep(POLL_S)
+                time.sleep(POLL_S if self._seen_at is None else WAIT_POLL_S)
         except WatersmeetError as error:
             self._report(failure=str(error))
             raise
@@ -106,17 +125,33 @@ class Server:
                 self._job.stop()
         self._report()
 
+    @property
+    def failed(self) -> dict[str, Outage]:
+        """What has stopped each query that has failed, by name."""
+        return self._current.record.failed
+
     def _start(self) -> None:
-        self._job = self.engine.job(self._current, self._progress)
-        self._job.start()
+        """Starts the dataflow, without queries that keep it from starting."""
+        while True:
+            self._job = self.engine.job(self._current, self._progress)
+            try:
+                self._job.start()
+                break
+            except WatersmeetError as error:
+                self._quarantine(self._job, error)
         self._report()
 
     def _advance(self) -> bool:
         """One round; False when the Spark query has ended by itself."""
-        assert self._job is not None
-        self.engine.check_side_queries()
-        running = self._job.is_running()
-        self._show(self._job)
+        job = self._job
+        assert job is not None
+        self._check_side_queries()
+        try:
+            running = job.is_running()
+            self._show(job)
+        except WatersmeetError as error:
+            self._go_on_without(job, error)
+            return True
         if not running:
             return False
         self._change()
@@ -129,6 +164,30 @@ class Server:
             TailWriter(self.folder).sweep()
         return True
 
+    def _check_side_queries(self) -> None:
+        failures = self.engine.check_side_queries()
+        for name, failure in failures.items():
+            if name not in self._side_failures:
+                self.on_side_failure(name, failure)
+        self._side_failures = failures
+
+    def _go_on_without(self, job: RunningJob, error: WatersmeetError) -> None:
+        """Does the failed batch again without the queries that are to blame; raises where none is."""
+        job.stop()
+        self._quarantine(job, error)
+        self._start()
+
+    def _quarantine(self, job: RunningJob, error: WatersmeetError) -> None:
+        """Stops the queries that are to blame for a failure, and writes that down; raises where none is."""
+        blamed = dict(job.blamed) or find_by_trial(self._current, self.planner, self.engine, error)
+        batch = self.engine.committed() + 1
+        settled = self._current.record.without_ended(batch - 1)
+        self._current = stop_queries(self._current, self.planner, settled, blamed, batch, error)
+        write_record(self.folder, self._current.record)
+        for query in self._current.record.queries:
+            if query.number in blamed and query.failure is not None:
+                self.on_failure(query.name, query.failure)
+
     def _show(self, job: RunningJob) -> None:
         for progress in job.poll():
             self._progress = progress
@@ -139,25 +198,45 @@ class Server:
         return Mailbox(self.folder)
 
     def _change(self, *, fresh_start: bool = False) -> None:
-        """Handles the requests that wait."""
+        """Handles the requests that wait, when the batch has ended that ran when they were found."""
         requests = self._open_requests()
         if not requests:
+            self._seen_at = None
             return
+        change = self._plan(requests)
+        job = self._job
+        if not change.accepted or (job is not None and not self._has_ended_a_batch()):
+            return
+        if job is not None:
+            job.stop()
+            try:
+                self._show(job)
+            except WatersmeetError as error:  # before it could be stopped; the requests are handled next time
+                self._go_on_without(job, error)
+                return
+        batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1
+        self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))
+        if job is not None:
+            self._start()
+
+    def _plan(self, requests: Mapping[str, Request]) -> PlannedChange:
+        """The change that requests lead to, planned once; those that are refused get their reply."""
+        known = self._planned
+        if known is not None and self._planned_from is self._current and known.accepted == tuple(requests):
+            return known
         change = self.planner.plan(self._current, requests)
         for request_id, refusal in change.refused.items():
             self._mailbox.reply(request_id, Reply(refusal=refusal))
             self.on_refusal(refusal)
-        if not change.accepted:
-            return
-        job = self._job
-        if job is not None:
-            self._await_batch_end(job)
-            job.stop()
-            self._show(job)
-        batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1
-        self._apply(change, batch)
-        if job is not None:
-            self._start()
+        self._planned, self._planned_from = change, self._current
+        return change
+
+    def _has_ended_a_batch(self) -> bool:
+        """Whether no batch runs, or one has ended since requests were found."""
+        committed = self.engine.committed()
+        if self._seen_at is None:
+            self._seen_at = committed
+        return committed > self._seen_at or committed == self.engine.newest()
 
     def _open_requests(self) -> dict[str, Request]:
         """The requests to decide on; those handled before a crash just get their reply again."""
@@ -184,11 +263,9 @@ class Server:
             settled.record.without_ended(self.engine.committed()),
             handled=dict.fromkeys(change.accepted, reply),
         )
-        left = {query.number for query in record.queries}
-        dataflow = settled.dataflow.only(tail for tail in settled.dataflow.tails if tail.number in left)
-        bound = {number: query for number, query in settled.queries.items() if number in left}
-        write_record(self.folder, replace(record, dataflow=dataflow))
-        self._current = BoundDataflow(replace(record, dataflow=dataflow), bound, dataflow)
+        self._current = self._left(settled, record)
+        self._planned = self._planned_from = self._seen_at = None
+        write_record(self.folder, self._current.record)
         for request_id in change.accepted:
             self._mailbox.reply(request_id, reply)
         was, now = before.record.staying, record.staying
@@ -200,17 +277,18 @@ class Server:
             )
         )
 
-    def _await_batch_end(self, job: RunningJob) -> None:
-        """Waits until no batch runs, or another one does, or patience ends."""
-        began = self.engine.committed()
-        deadline = time.monotonic() + PATIENCE_S
-        while job.is_running() and time.monotonic() < deadline:
-            committed = self.engine.committed()
-            if committed > began or committed == self.engine.newest():
-                return
-            time.sleep(0.05)
+    def _left(self, settled: BoundDataflow, record: RegistryRecord) -> BoundDataflow:
+        """The dataflow with the queries that a record has left."""
+        left = {query.number for query in record.queries}
+        gone = settled.queries.keys() - left
+        if self.planner.computes_keys(settled, gone & settled.joined.keys()):
+            return self.planner.replan(settled, record)  # streams are not even projected for them any more
+        dataflow = settled.dataflow.only(tail for tail in settled.dataflow.tails if tail.number in left)
+        bound = {number: query for number, query in settled.queries.items() if number in left}
+        return BoundDataflow(replace(record, dataflow=dataflow), bound, dataflow)
 
     def _report(self, *, failure: str | None = None) -> None:
         self._reported_at = time.monotonic()
         progress = None if self._progress is None else self._progress.as_json()
-        Status(progress=progress, failure=failure).write(self.folder)
+        beside = {name: str(error) for name, error in self._side_failures.items()}
+        Status(progress=progress, failure=failure, side_failures=beside).write(self.folder)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.query import Column, Query
 from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.serve.registry.changes import BoundDataflow
@@ -22,9 +24,13 @@ from watersmeet.spark.jobs.run_lock import RunLock
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
+from watersmeet.spark.multiquery.fill import Trial
 from watersmeet.spark.session.environment import PARTITIONS
+from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.spark.storage.folder import Folder
+
+POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,16 +43,17 @@ class SparkEngine:
     options: RunOptions
     lock: RunLock
     letters: list[DeadLetters] = field(default_factory=list)
+    failures: dict[str, WatersmeetError] = field(default_factory=dict)  # of queries for dead letters
 
-    def job(self, current: BoundDataflow, before: Progress | None) -> SharedJob:
+    def job(self, current: BoundDataflow, before: Progress | None, trial: Trial | None = None) -> SharedJob:
         """The streaming query of a dataflow with its present queries."""
-        record = self.record
+        record, queries = self.record, current.joined
         # State is partitioned as it was at the first start, whatever the session's setting is now.
         self.session.spark.conf.set(PARTITIONS, str(record.partitions))
         return SharedJob(
             spark=self.session.spark,
             dataflow=current.dataflow,
-            queries=current.queries,
+            queries=queries,
             pipeline=record.pipeline,
             sources=self._sources,
             folder=record.checkpoint,
@@ -57,7 +64,25 @@ class SparkEngine:
             on_answers=self.tails.append,
             tailed=self.tails.wanted,
             progress=before,
+            silent={
+                query.number: (query.outage.since, query.outage.until)
+                for query in current.record.queries
+                if query.outage is not None and query.number in queries
+            },
+            trial=trial,
         )
+
+    def trial(self, current: BoundDataflow) -> WatersmeetError | None:
+        """Does the batch under way with these queries; nothing of it is kept."""
+        trial = Trial()
+        job = self.job(current, None, trial)
+        job.start()
+        while job.is_running() and not trial.has_passed:
+            self.lock.check()
+            time.sleep(POLL_S)
+        failure = job.failure
+        job.stop()
+        return None if trial.has_passed else failure
 
     @contextmanager
     def dead_letters(self) -> Iterator[None]:
@@ -68,17 +93,32 @@ class SparkEngine:
         )
         try:
             for letters in planned:
-                letters.start()
                 self.letters.append(letters)
+                self._ask(letters, letters.start, raises=ConfigurationError)
             yield
         finally:
             for letters in self.letters:
                 letters.stop()
 
-    def check_side_queries(self) -> None:
+    def check_side_queries(self) -> Mapping[str, WatersmeetError]:
+        """What has made the queries for dead letters fail; raises if the checkpoint is not ours any more."""
         self.lock.check()
         for letters in self.letters:
-            letters.poll()
+            if letters.name not in self.failures:
+                self._ask(letters, letters.poll)
+        return dict(self.failures)
+
+    def _ask(
+        self, letters: DeadLetters, ask: Callable[[], object], *, raises: type[WatersmeetError] | None = None
+    ) -> None:
+        """Notes a failure as that of the dead letters alone, unless it is one to raise."""
+        try:
+            ask()
+        except Exception as error:
+            failure = explain_failure(error)
+            if raises is not None and isinstance(failure, raises):
+                raise failure from None
+            self.failures[letters.name] = failure
 
     def newest(self) -> int:
         return newest_batch(self._checkpoint)

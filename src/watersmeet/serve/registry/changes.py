@@ -6,7 +6,7 @@ in for it until `BoundDataflow.settled` fills in the number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
@@ -15,7 +15,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import NEVER, Column, Query
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.serve.registry.record import Registration, RegistryRecord, refuse_unknown
-from watersmeet.serve.registry.requests import Drop, Request, Submit
+from watersmeet.serve.registry.requests import Drop, Request, Resume, Submit
 from watersmeet.serve.registry.sink_fit import check_fit, has_own_columns
 from watersmeet.sql.query_names import check_name
 from watersmeet.sql.syntax.declare import check_dead_letters
@@ -28,11 +28,16 @@ AnswerColumns = Callable[[Query, QueryTail], Sequence[Column]]
 
 @dataclass(frozen=True)
 class BoundDataflow:
-    """A shared dataflow at one time: its record, its queries by number, and its plan."""
+    """A shared dataflow at one time: its record, its queries by number, and the plan of those that join."""
 
     record: RegistryRecord
     queries: Mapping[int, Query]
     dataflow: SharedDataflow
+
+    @property
+    def joined(self) -> dict[int, Query]:
+        """The queries that take part in the joins."""
+        return {tail.number: self.queries[tail.number] for tail in self.dataflow.tails}
 
     def settled(self, batch: int) -> BoundDataflow:
         """The same, with pending changes beginning at this micro-batch."""
@@ -41,7 +46,12 @@ class BoundDataflow:
             return batch if number == SOON else number
 
         queries = tuple(
-            replace(query, since=settle(query.since), until=settle(query.until))
+            replace(
+                query,
+                since=settle(query.since),
+                until=settle(query.until),
+                outage=query.outage and replace(query.outage, until=settle(query.outage.until)),
+            )
             for query in self.record.queries
         )
         tails = tuple(
@@ -92,10 +102,39 @@ class ChangePlanner:
             return PlannedChange(current, (), refused | dict.fromkeys(accepted, str(error)))
         return PlannedChange(changed, tuple(accepted), refused)
 
+    def replan(self, current: BoundDataflow, record: RegistryRecord) -> BoundDataflow:
+        """The dataflow of those queries that a later record still has: nothing else is computed for them."""
+        bound = {query.number: current.queries[query.number] for query in record.queries}
+        return self._plan(record, bound, current.dataflow)
+
+    def without(self, current: BoundDataflow, numbers: Set[int]) -> BoundDataflow:
+        """The dataflow as if these queries had never come."""
+        left = tuple(query for query in current.record.queries if query.number not in numbers)
+        return self.replan(current, replace(current.record, queries=left))
+
+    def computes_keys(self, current: BoundDataflow, among: Set[int]) -> frozenset[int]:
+        """Those of the queries that join by what Spark computes, which may fail before the joins."""
+        record = current.record
+        columns = {stream.name: {c.name for c in stream.columns} for stream in record.pipeline.streams}
+
+        def computes(dataflow: SharedDataflow) -> bool:
+            return any(key.name not in columns[feed.stream] for feed in dataflow.feeds for key in feed.keys)
+
+        if not among or not computes(current.dataflow):
+            return frozenset()
+        there = [query for query in record.queries if query.number in among]
+        alone = {
+            query.number: plan_dataflow(
+                [_registered(query, current.queries[query.number])], record.pipeline.streams, record.levels
+            )
+            for query in there
+        }
+        return frozenset(number for number, dataflow in alone.items() if computes(dataflow))
+
     def _plan(
         self, record: RegistryRecord, bound: Mapping[int, Query], kept: SharedDataflow | None
     ) -> BoundDataflow:
-        registered = [_registered(query, bound[query.number]) for query in record.queries]
+        registered = [_registered(query, bound[query.number]) for query in record.queries if query.is_joined]
         dataflow = plan_dataflow(registered, record.pipeline.streams, record.levels, self.statistics, kept)
         return BoundDataflow(replace(record, dataflow=dataflow), bound, dataflow)
 
@@ -108,15 +147,24 @@ class _Draft:
     current: BoundDataflow
     added: Mapping[str, Registration] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
+    resumed: frozenset[int] = frozenset()
     own: Mapping[int, Query] = field(default_factory=dict)  # those added, by number
     columns: Mapping[str, tuple[str, Sequence[Column]]] = field(default_factory=dict)  # by sink
 
     @property
     def record(self) -> RegistryRecord:
         before = self.current.record
-        kept = (replace(q, until=SOON) if q.number in self.dropped else q for q in before.queries)
-        queries = (*kept, *self.added.values())
+        queries = (*map(self._kept, before.queries), *self.added.values())
         return replace(before, queries=queries, next_number=before.next_number + self._numbers_given)
+
+    def _kept(self, query: Registration) -> Registration:
+        if query.number in self.dropped:
+            return replace(query, until=SOON)
+        if query.number not in self.resumed or query.failure is None:
+            return query
+        if query.is_joined:
+            return replace(query, outage=replace(query.failure, until=SOON))
+        return replace(query, since=SOON, outage=None)
 
     @property
     def bound(self) -> Mapping[int, Query]:
@@ -133,11 +181,32 @@ class _Draft:
         return {q.name: q for q in staying if q.number not in self.dropped} | dict(self.added)
 
     def after(self, request: Request) -> _Draft:
-        return self._submit(request) if isinstance(request, Submit) else self._drop(request)
+        match request:
+            case Submit():
+                return (self._make_room(request) if request.replace else self)._submit(request)
+            case Drop():
+                return self._drop(request.names)
+            case Resume():
+                return self._resume(request)
 
-    def _drop(self, request: Drop) -> _Draft:
-        names, added, dropped = self._names, dict(self.added), set(self.dropped)
+    def _make_room(self, request: Submit) -> _Draft:
+        """Drops the queries that others are to replace; case makes no difference."""
+        wanted = {name.lower() for name, _ in request.queries}
+        return self._drop([name for name in self._names if name.lower() in wanted])
+
+    def _resume(self, request: Resume) -> _Draft:
+        names, resumed = self._names, set(self.resumed)
         for name in request.names:
+            if name not in names:
+                raise refuse_unknown(name, names)
+            if names[name].failure is None or names[name].number in resumed:
+                raise ConfigurationError(f"query {name} has not failed: there is nothing to resume")
+            resumed.add(names[name].number)
+        return replace(self, resumed=frozenset(resumed))
+
+    def _drop(self, unwanted: Sequence[str]) -> _Draft:
+        names, added, dropped = self._names, dict(self.added), set(self.dropped)
+        for name in unwanted:
             if name not in names:
                 raise refuse_unknown(name, names)
             number = names.pop(name).number
@@ -154,8 +223,8 @@ class _Draft:
             check_name(name)
             if name.lower() in taken:
                 raise ConfigurationError(
-                    f"there is a query {name} already: drop it first, or choose another name (case makes no "
-                    "difference)"
+                    f"there is a query {name} already: drop it first, submit with --replace, or choose "
+                    "another name (case makes no difference)"
                 )
             taken.add(name.lower())
             number = self.current.record.next_number + len(own)
@@ -184,9 +253,10 @@ class _Draft:
     def _beside(self, sink: str) -> tuple[str, Sequence[Column]] | None:
         """A query that fills the sink already, and its columns."""
         current = self.current
+        tails = {tail.number: tail for tail in current.dataflow.tails}
         for registration in current.record.queries:
-            if registration.sink == sink and registration.number not in self.dropped:
-                tail = next(e for e in current.dataflow.tails if e.number == registration.number)
+            tail = tails.get(registration.number)
+            if tail is not None and registration.sink == sink and registration.number not in self.dropped:
                 query = current.queries[registration.number]
                 return registration.name, self.planner.answer_columns(query, tail)
         return None

@@ -18,7 +18,10 @@ _HEAD = ("name", "since batch", "sink", "joins", "shared")
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One query: how many `joins` it has, and how many of them it shares with others."""
+    """One query: how many `joins` it has, and how many of them it shares with others.
+
+    A query that has failed gives no answers from the batch `failed_in` on; `failed_at` is when that was.
+    """
 
     name: str
     since: int
@@ -26,6 +29,9 @@ class Listed:
     joins: int
     shared: int
     sql: str
+    failed_in: int | None = None
+    failed_at: str | None = None
+    failure: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,7 @@ class Listing:
     batch: int | None  # the last one the server reported
     waiting: int  # requests
     failure: str | None
+    side_failures: dict[str, str]  # of queries beside the dataflow, by name
     queries: tuple[Listed, ...]
 
     def pretty(self) -> str:
@@ -48,6 +55,7 @@ class Listing:
         lines = [", ".join(facts)]
         if self.failure and not self.is_served:
             lines.append(f"it failed: {self.failure}")
+        lines += [f"{name} has failed: {said}" for name, said in self.side_failures.items()]
         if not self.queries:
             return "\n".join([*lines, "no query"])
         rows = [_HEAD, *(_cells(query) for query in self.queries)]
@@ -55,6 +63,16 @@ class Listing:
         for row in rows:
             cells = (_pad(cell, column, widths[column]) for column, cell in enumerate(row))
             lines.append("  ".join(cells).rstrip())
+        failed = [query for query in self.queries if query.failure is not None]
+        for query in failed:
+            lines.append(
+                f"{query.name} has failed in batch {query.failed_in}, {query.failed_at}: {query.failure}"
+            )
+        if failed:
+            lines.append(
+                "Without answers from those batches on. To let them go on: watersmeet resume "
+                f"{self.folder} NAME, or watersmeet submit --replace"
+            )
         return "\n".join(lines)
 
     def to_json(self) -> str:
@@ -77,6 +95,9 @@ def list_queries(folder: RegistryFolder) -> Listing:
             joins=len(joins.get(query.number, ())),
             shared=sum(users[join] > 1 for join in joins.get(query.number, ())),
             sql=query.sql,
+            failed_in=query.failure.since if query.failure else None,
+            failed_at=query.failure.at if query.failure else None,
+            failure=query.failure.reason if query.failure else None,
         )
         for query in staying
     )
@@ -88,6 +109,7 @@ def list_queries(folder: RegistryFolder) -> Listing:
         batch=progress["batch_id"] if progress else None,
         waiting=len(folder.names("requests", ".json")),
         failure=status.failure if status else None,
+        side_failures=dict(status.side_failures) if status else {},
         queries=listed,
     )
 

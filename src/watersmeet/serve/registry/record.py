@@ -29,6 +29,20 @@ FORMAT = 2  # raised when a file written by an older version can no longer be re
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outage:
+    """Why a query gives no answers in the micro-batches [since, until), and when that began.
+
+    A query that fails before the joins is `apart`: it takes no part in them, and so keeps no tuples either.
+    """
+
+    since: int
+    reason: str
+    at: str  # the time of day, UTC
+    is_apart: bool = False
+    until: int = NEVER  # the batch that it was resumed for
+
+
+@dataclass(frozen=True, kw_only=True)
 class Registration:
     """A query of a shared dataflow. It sees the tuples of the micro-batches [since, until)."""
 
@@ -38,11 +52,27 @@ class Registration:
     sink: str | None
     since: int
     until: int = NEVER
+    outage: Outage | None = None
 
     @property
     def stays(self) -> bool:
         """Whether nobody has dropped it."""
         return self.until == NEVER
+
+    @property
+    def failure(self) -> Outage | None:
+        """What has stopped it, if nobody has resumed it."""
+        return self.outage if self.outage is not None and self.outage.until == NEVER else None
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether it takes part in the joins, as all do but those that fail before them."""
+        return self.failure is None or not self.failure.is_apart
+
+    def after(self, committed: int) -> Registration:
+        """The query once this batch will not be repeated: an outage that is over is forgotten."""
+        is_over = self.outage is not None and self.outage.until <= committed + 1
+        return replace(self, outage=None) if is_over else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +96,11 @@ class RegistryRecord:
         """The queries that nobody has dropped, by name."""
         return {query.name: query for query in self.queries if query.stays}
 
+    @property
+    def failed(self) -> dict[str, Outage]:
+        """What has stopped each of the queries that have failed, by name."""
+        return {name: query.failure for name, query in self.staying.items() if query.failure is not None}
+
     @cached_property
     def pipeline(self) -> Pipeline:
         """The streams and sinks that are declared."""
@@ -86,8 +121,9 @@ class RegistryRecord:
         return bind_statement(Source(sql, name), self.pipeline)
 
     def without_ended(self, committed: int) -> RegistryRecord:
-        """The record without queries whose last batch is committed, so that it is never repeated."""
-        return replace(self, queries=tuple(query for query in self.queries if query.until > committed + 1))
+        """The record without queries and outages whose last batch is committed: it is never repeated."""
+        left = (query.after(committed) for query in self.queries if query.until > committed + 1)
+        return replace(self, queries=tuple(left))
 
     def to_json(self) -> str:
         stored = {name: getattr(self, name) for name in (*_PLAIN, *_TYPED)}

@@ -22,9 +22,10 @@ UNREAD_S = 3600  # a reply that nobody has read by then is removed
 
 
 class Submit(msgspec.Struct, frozen=True, tag_field="do", tag="submit"):
-    """Add these queries, (name, SQL), all of them or none."""
+    """Add these queries, (name, SQL), all of them or none; with `replace` in place of those so called."""
 
     queries: tuple[tuple[str, str], ...]
+    replace: bool = False
 
 
 class Drop(msgspec.Struct, frozen=True, tag_field="do", tag="drop"):
@@ -33,7 +34,13 @@ class Drop(msgspec.Struct, frozen=True, tag_field="do", tag="drop"):
     names: tuple[str, ...]
 
 
-Request = Submit | Drop
+class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
+    """Let these queries, which have failed, go on, all of them or none."""
+
+    names: tuple[str, ...]
+
+
+Request = Submit | Drop | Resume
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -91,7 +98,7 @@ class Mailbox:
         if text is None:
             return None
         try:
-            return msgspec.json.decode(text, type=Submit | Drop)
+            return msgspec.json.decode(text, type=Submit | Drop | Resume)
         except msgspec.DecodeError:
             raise ConfigurationError("the request cannot be read: send it again") from None
 

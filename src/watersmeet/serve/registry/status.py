@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +17,16 @@ STATUS = "status.json"
 
 @dataclass(frozen=True)
 class Status:
-    """`status.json`. `failure` is why the last run ended, if it failed."""
+    """`status.json`. `failure` is why the last run ended, if it failed.
+
+    `side_failures` are those of queries that run beside the dataflow, by name: it goes on without them.
+    """
 
     pid: int = field(default_factory=os.getpid)
     heartbeat: float = field(default_factory=time.time)
     progress: dict[str, Any] | None = None
     failure: str | None = None
+    side_failures: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: RegistryFolder) -> None:
         folder.write(STATUS, msgspec.json.encode(replace(self, heartbeat=time.time())).decode())

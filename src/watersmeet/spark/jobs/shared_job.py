@@ -7,34 +7,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from watersmeet.query import Pipeline, Query, Sink
+from watersmeet.errors import DataError
+from watersmeet.query import NEVER, Pipeline, Query, Sink
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.multiquery.answer_stream import stream_answers
-from watersmeet.spark.multiquery.answers import ANSWER, JSON_SCHEMA, AnswerDecoder
+from watersmeet.spark.multiquery.answers import JSON_SCHEMA, AnswerDecoder
+from watersmeet.spark.multiquery.culprits import Blame, Numbers
+from watersmeet.spark.multiquery.fill import Fill, Filled, OnAnswers, Trial
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
 from watersmeet.spark.session.connectors import refusals_named
-from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
-from watersmeet.spark.sinks.target import Batch, BatchSink, Target
+from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.spark.storage.paths import spark_path
-
-TAILED = 10_000  # answers of a batch, at most, that readers of tails get
-
-OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
 
 
 @dataclass(kw_only=True)
 class SharedJob(PolledQuery):
     """A running dataflow. `folder` holds its checkpoint; `queries` are those of the dataflow, by number.
 
-    `tailed` names the queries whose answers are to go to `on_answers` as well, as JSON texts.
+    `tailed` names the queries whose answers are to go to `on_answers` as well, as JSON texts. `silent` are
+    the batches [since, until) in which a query is not to answer. With a `trial` the batch under way is
+    computed, and no sink gets anything of it. `blamed` are the queries that have made it fail.
     """
 
     spark: SparkSession
@@ -49,11 +48,14 @@ class SharedJob(PolledQuery):
     options: RunOptions = field(default_factory=RunOptions)
     on_answers: OnAnswers | None = None
     tailed: Callable[[], Iterable[str]] = tuple
+    silent: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    trial: Trial | None = None
+    blamed: dict[int, Blame] = field(default_factory=dict)
     name: str = "shared dataflow"
 
     def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint."""
-        filled = self._sinks()
+        filled = self._sinks() if self.trial is None else []
         answers = stream_answers(
             self.spark,
             self.dataflow,
@@ -63,16 +65,8 @@ class SharedJob(PolledQuery):
             partitions=self.partitions,
             checkpoint=self.folder,
         )
-        fill = _Fill(
-            answers=answers.decoder,
-            sinks=filled,
-            dataflow_id=self.dataflow_id,
-            buckets=self.partitions,
-            on_answers=self.on_answers,
-            tailed=self.tailed,
-        )
         writer = (
-            answers.blobs.writeStream.foreachBatch(fill)
+            answers.blobs.writeStream.foreachBatch(self.trial or self._fill(answers.decoder, filled))
             .option("checkpointLocation", spark_path(f"{self.folder}/spark"))
             .queryName(self.name)
             .outputMode("append")
@@ -83,14 +77,37 @@ class SharedJob(PolledQuery):
             writer = writer.trigger(processingTime=spark_interval(self.options.trigger_us))
         return writer.start()
 
-    def _sinks(self) -> list[_Filled]:
-        """Each sink that some query fills, and the numbers of those."""
+    def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Callable[[DataFrame, int], None]:
+        return Fill(
+            answers=answers,
+            sinks=filled,
+            dataflow_id=self.dataflow_id,
+            buckets=self.partitions,
+            on_answers=self.on_answers,
+            tailed=self.tailed,
+            silent=self.silent,
+            blamed=self.blamed,
+            is_stopped=lambda: self._is_stopped,
+        )
+
+    def _sinks(self) -> list[Filled]:
+        """Each sink that some query fills, and the numbers of those; one that does not open is to blame."""
         numbers: dict[str, set[int]] = {}
         for number, query in self.queries.items():
-            numbers.setdefault(query.sink or "", set()).add(number)
-        return [self._filled(name, frozenset(members)) for name, members in sorted(numbers.items())]
+            if number not in self.silent or self.silent[number][1] != NEVER:
+                numbers.setdefault(query.sink or "", set()).add(number)
+        found, failures = [], []
+        for name, members in sorted(numbers.items()):
+            try:
+                found.append(self._filled(name, frozenset(members)))
+            except DataError as error:
+                failures.append(error)
+                self.blamed |= dict.fromkeys(members, Blame(str(error), is_sink=True))
+        if failures:
+            raise failures[0]
+        return found
 
-    def _filled(self, name: str, numbers: frozenset[int]) -> _Filled:
+    def _filled(self, name: str, numbers: Numbers) -> Filled:
         sink = self.pipeline.sink(name) if name else CONSOLE
         assert sink is not None
         check_sink(sink)
@@ -107,69 +124,10 @@ class SharedJob(PolledQuery):
         with refusals_named(target.what, sink.connector):
             batches = opened(target)
             batches.check(self._columns(sink, numbers))
-        return _Filled(sink, batches, numbers)
+        return Filled(sink, batches, numbers)
 
-    def _columns(self, sink: Sink, numbers: frozenset[int]) -> list[str]:
+    def _columns(self, sink: Sink, numbers: Numbers) -> list[str]:
         """The columns of a sink's rows, which all of its queries agree on."""
         if takes_json(sink):
             return JSON_SCHEMA.names
         return [NAME, *(output.name for output in self.queries[min(numbers)].select)]
-
-
-@dataclass(frozen=True)
-class _Filled:
-    """A sink, and the numbers of the queries that fill it."""
-
-    sink: Sink
-    batches: BatchSink
-    numbers: frozenset[int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Fill:
-    """Fills all sinks from a batch; called by `foreachBatch`."""
-
-    answers: AnswerDecoder
-    sinks: list[_Filled]
-    dataflow_id: str
-    buckets: int
-    on_answers: OnAnswers | None
-    tailed: Callable[[], Iterable[str]]
-
-    def __call__(self, blobs: DataFrame, batch: int) -> None:
-        blobs.persist()
-        try:
-            found = {row["source"] for row in blobs.select("source").collect()}
-            if not found:
-                return
-            for filled in self.sinks:
-                with refusals_named(f"sink {filled.sink.name}", filled.sink.connector):
-                    filled.batches.write(self._batch(blobs, found, batch, filled))
-            self._show(blobs, found, batch)
-        finally:
-            blobs.unpersist()
-
-    def _batch(self, blobs: DataFrame, found: set[str], batch: int, filled: _Filled) -> Batch:
-        def rows(due: frozenset[str]) -> DataFrame | None:
-            numbers = frozenset(map(int, due))
-            return self.answers.rows(blobs, found, numbers, as_json=takes_json(filled.sink))
-
-        return Batch(
-            number=batch,
-            origin=Origin(self.dataflow_id, batch, self.buckets),
-            queries=frozenset(map(str, filled.numbers)),
-            answers=rows,
-        )
-
-    def _show(self, blobs: DataFrame, found: set[str], batch: int) -> None:
-        wanted = set(self.tailed()) if self.on_answers is not None else set()
-        if self.on_answers is None or not wanted:
-            return
-        tails = self.answers.dataflow.tails
-        numbers = frozenset(tail.number for tail in tails if tail.query in wanted)
-        rows = self.answers.rows(blobs, found, numbers, as_json=True)
-        texts: dict[str, list[str]] = {}
-        if rows is not None:
-            for row in rows.orderBy(F.col(NAME)).limit(TAILED).collect():
-                texts.setdefault(row[NAME], []).append(row[ANSWER])
-        self.on_answers(batch, texts)
