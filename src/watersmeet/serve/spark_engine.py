@@ -57,6 +57,7 @@ class SparkEngine:
             on_answers=self.tails.append,
             tailed=self.tails.wanted,
             progress=before,
+            read_smaller=self._read_smaller,
         )
 
     @contextmanager
@@ -96,7 +97,10 @@ class SparkEngine:
 
     @cached_property
     def _sources(self) -> Sources:
-        return read_sources(self.session.spark, self.record.pipeline.streams, self._base)
+        return self._read_smaller(1)
+
+    def _read_smaller(self, smaller: int) -> Sources:
+        return read_sources(self.session.spark, self.record.pipeline.streams, self._base, None, smaller)
 
 
 @dataclass(frozen=True)

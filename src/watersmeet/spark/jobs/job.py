@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,18 +18,14 @@ from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.jobs.poll import SMALLEST, PolledQuery
 from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sinks.write_stream import write_stream
-from watersmeet.spark.sources.read_sources import Sources
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
-SMALLEST = 1024
 KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
-
-ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +50,11 @@ class Job(PolledQuery):
     spark: SparkSession
     name: str
     plan: PhysicalPlan
-    sources: Sources
     sink: Sink | None
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
     has_ended: bool = False  # by an earlier run, which has ended its input
-    read_smaller: ReadSmaller | None = None
-    _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
@@ -79,23 +71,29 @@ class Job(PolledQuery):
             files=self.sources.files,
             limit=self.options.limit,
             checkpoint=self.checkpoint.folder,
+            tuning=self._tuning,
         ).answers()
-        return write_stream(
+        is_finite = self.options.available_now or self._ending
+        query = write_stream(
             answers,
             self.sink,
             name=self.name,
             checkpoint=self.checkpoint.spark_folder,
             trigger_us=self.options.trigger_us,
-            available_now=self.options.available_now or self._ending,
+            available_now=is_finite,
             base=self.base,
         )
+        inputs = [(item.alias, item.stream.name) for item in self.plan.query.inputs]
+        leaves = [*(stream for _, stream in inputs), None]  # the last is the control stream
+        return self._start_pacing(query, inputs, leaves, ends=is_finite)
 
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         fresh = super().poll()
         if fresh and self.options.limit is not None:
             warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
-            fresh[-1] = self.progress = replace(fresh[-1], notice=warn(self.options.limit, fresh))
+            notice = warn(self.options.limit, fresh) or fresh[-1].notice
+            fresh[-1] = self.progress = replace(fresh[-1], notice=notice)
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -142,9 +140,8 @@ class Job(PolledQuery):
             return False
         if self._query is None or not self._query.isActive:
             return False
-        self._smaller *= 2
         stop_query(self._query)
-        self.sources = self.read_smaller(self._smaller)
+        self._halve_batches()
         self.start()
         return True
 
