@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from watersmeet.spark.sources.batch_limits import BatchLimit
+from watersmeet.spark.sources.batch_limits import LEAST_SHARE, BatchLimit
 
 MEMORY = 0.7  # how much of what was learnt of a stream's density is still valid after a batch
-LEAST_SHARE = 0.02  # of a batch, for a stream that seems to have next to nothing
 TOO_LARGE = 1.25  # a batch is this many times larger than it should be before allowances shrink
 MOST_SHRINKING = 4.0  # at once
 FULL = 0.5  # a stream that fills this part of its share has a backlog
@@ -118,13 +117,12 @@ class Pace:
         self._has_shrunk = False
 
     def _shares(self) -> dict[str, float]:
-        """The part of a batch that each stream gets; one whose density is not known yet gets an even part."""
-        even = 1 / max(1, len(self.limits))
+        """The part of a batch that each stream gets; what it got at the start until its density is known."""
+        given = {name: limit.amount * limit.unit_bytes for name, limit in self.limits.items()}
+        shares = {name: nbytes / sum(given.values()) for name, nbytes in given.items()}
         known = {name: density for name in self.limits if (density := self._density(name)) is not None}
-        rest = 1 - even * (len(self.limits) - len(known))
-        total = sum(known.values())
-        shares = {name: max(LEAST_SHARE, rest * density / total) for name, density in known.items()}
-        return {name: shares.get(name, even) for name in self.limits}
+        rest, total = sum(shares[name] for name in known), sum(known.values())
+        return shares | {name: max(LEAST_SHARE, rest * density / total) for name, density in known.items()}
 
     def _density(self, name: str) -> float | None:
         course = self._courses.get(name)

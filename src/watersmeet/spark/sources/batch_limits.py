@@ -22,8 +22,9 @@ from watersmeet.spark.session.connectors import FILE_FORMATS
 from watersmeet.spark.sources.formats import format_of
 
 SETTING = "spark.watersmeet.batchBytes"
-DEFAULT_BYTES = "128MB"  # millions of narrow tuples
+DEFAULT_BYTES = "64MB"  # some two million narrow tuples
 BATCH_SHARE = 8  # under a limit of memory, a batch of all streams together is at most this part of it
+LEAST_SHARE = 0.02  # of a batch, for a stream that seems to have next to nothing
 ROW_BYTES = 100  # of a message or a made-up tuple, of which only the number can be limited
 
 FILES, BYTES = "maxFilesPerTrigger", "maxBytesPerTrigger"

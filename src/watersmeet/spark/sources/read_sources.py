@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Stream
 from watersmeet.spark.sources.batch_limits import (
+    LEAST_SHARE,
     BatchLimit,
     apply_limit,
     batch_bytes,
@@ -51,15 +52,17 @@ def read_sources(
     `base` is the folder that relative paths start from.
     """
     most = max(1, batch_bytes(spark, limit) // smaller)
+    sizes = {stream.name: measure_source(stream, base) for stream in streams if not _declares(stream)}
+    shares = batch_shares({name: size.density for name, size in sizes.items()}, len(streams))
     limits: dict[str, BatchLimit] = {}
     opened: list[Stream] = []
     notices: list[str] = []
     for stream in streams:
-        if stream.source is None or declares_limit(stream.source):
+        size = sizes.get(stream.name)
+        if size is None:
             opened.append(divide_limit(stream, smaller))
             continue
-        size = measure_source(stream, base)
-        found = default_limit(stream, most // len(streams), size.unit_bytes)
+        found = default_limit(stream, int(most * shares[stream.name]), size.unit_bytes)
         if found is None:
             opened.append(stream)
         elif limit is None and size.disorder and size.file_bytes > found.amount:
@@ -72,3 +75,19 @@ def read_sources(
     named = {stream.name: file_names(spark, stream, base) for stream in opened}
     direct = {name: files for name, files in named.items() if files is not None}
     return Sources(tuples, direct, limits, most, tuple(notices))
+
+
+def batch_shares(densities: Mapping[str, float | None], streams: int) -> dict[str, float]:
+    """The part of a batch that each of these streams gets, of so many in all.
+
+    Those whose density is known share theirs so that a batch covers the same event time of each.
+    """
+    even = 1 / max(1, streams)
+    known = {name: density for name, density in densities.items() if density is not None}
+    total = sum(known.values())
+    given = {name: even * len(known) * max(LEAST_SHARE, density / total) for name, density in known.items()}
+    return {name: given.get(name, even) for name in densities}
+
+
+def _declares(stream: Stream) -> bool:
+    return stream.source is None or declares_limit(stream.source)

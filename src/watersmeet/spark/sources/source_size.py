@@ -28,7 +28,8 @@ class SourceSize:
     """What is known of a source before it is read; `disorder` says in words what its files lack in order."""
 
     unit_bytes: float = 1.0
-    file_bytes: int = 0  # of the files that were looked into
+    file_bytes: int = 0  # of all files, as estimated
+    density: float | None = None  # bytes in memory for a microsecond of event time
     disorder: str = ""
 
 
@@ -39,13 +40,18 @@ def measure_source(stream: Stream, base: Path) -> SourceSize:
         return SourceSize()
     kind = source.format.lower()
     path = local_files(source, base) if kind == "parquet" else None
-    footers = [] if path is None else read_footers(path, stream)
+    footers, count = ([], 0) if path is None else read_footers(path, stream)
     if not footers:
         return SourceSize(FACTORS.get(kind, 1.0))
-    size = sum(footer.file_bytes for footer in footers)
-    factor = sum(footer.memory_bytes for footer in footers) / max(1, size)
-    unit_bytes = min(_MOST_FACTOR, max(_LEAST_FACTOR, factor))
-    return SourceSize(unit_bytes, size, describe_disorder(stream, footers))
+    size, memory = (
+        sum(getattr(footer, name) for footer in footers) * count / len(footers)
+        for name in ("file_bytes", "memory_bytes")
+    )
+    unit_bytes = min(_MOST_FACTOR, max(_LEAST_FACTOR, memory / max(1, size)))
+    spans = [footer.span_us for footer in footers if footer.span_us is not None]
+    length = max(last for _, last in spans) - min(first for first, _ in spans) if spans else 0
+    density = memory / length if length > 0 else None
+    return SourceSize(unit_bytes, int(size), density, describe_disorder(stream, footers))
 
 
 def describe_disorder(stream: Stream, footers: Sequence[Footer]) -> str:

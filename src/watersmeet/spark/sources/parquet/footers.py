@@ -28,13 +28,17 @@ class Footer:
     span_us: tuple[int, int] | None  # None if the file does not say
 
 
-def read_footers(path: Path, stream: Stream, most: int = MAX_FOOTERS) -> list[Footer]:
-    """The footers of the files under `path`, or of some of them, in order of modification."""
+def read_footers(path: Path, stream: Stream, most: int = MAX_FOOTERS) -> tuple[list[Footer], int]:
+    """The footers of the files under `path`, or of some of them, in order of modification; and their number.
+
+    The number is that of all files, whether or not they were looked into.
+    """
     found = sorted((_modified_ms(file), file) for file in data_files(path))
+    count = len(found)
     if len(found) > most:
         found = [found[number * (len(found) - 1) // (most - 1)] for number in range(most)]
     footers = (_read_footer(modified, file, stream) for modified, file in found)
-    return [footer for footer in footers if footer is not None]
+    return [footer for footer in footers if footer is not None], count
 
 
 def _modified_ms(file: Path) -> int:
