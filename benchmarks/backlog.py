@@ -35,7 +35,7 @@ PARTS = {"s1": 3, "s2": 2, "s3": 1}  # of the rows
 EVENT_ROWS_PER_S = 20_000  # of all streams together
 WINDOW = "10 SECONDS"
 KEYS = 200_000
-FILE_ROWS = 100_000
+FILE_ROWS = 50_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -131,8 +131,11 @@ def _run(folder: Path, options: argparse.Namespace) -> None:
     sampler.start()
     started = time.monotonic()
 
+    first: list[float] = []  # when the first batch was done: until then everything is being loaded
+
     def follow(_: Job, progress: Progress) -> None:
         batches.append(progress)
+        first[:] = first or [time.monotonic()]
 
     try:
         session.run(
@@ -144,10 +147,12 @@ def _run(folder: Path, options: argparse.Namespace) -> None:
         sampler.join()
         session.spark.stop()
         shutil.rmtree(checkpoint)
-    _report(batches, memory.samples, started, took_s)
+    _report(batches, memory.samples, first[0], started, took_s)
 
 
-def _report(batches: list[Progress], samples: list[Sample], started: float, took_s: float) -> None:
+def _report(
+    batches: list[Progress], samples: list[Sample], first: float, started: float, took_s: float
+) -> None:
     rows = sum(batch.rows for batch in batches)
     steady = batches[len(batches) // 3 :]
     busy_s = sum(batch.batch_ms for batch in steady) / 1000
@@ -155,17 +160,13 @@ def _report(batches: list[Progress], samples: list[Sample], started: float, took
     print(f"{sum(batch.rows for batch in steady) / max(busy_s, 0.001):,.0f} rows/s in the last two thirds")
     print(f"late {sum(batch.late for batch in batches)}, answers {sum(batch.answers for batch in batches):,}")
     print(f"largest batch: {max(batch.rows for batch in batches):,} rows, ahead {_ahead_s(batches):.1f} s")
-    for third, (low, high) in enumerate(itertools.pairwise(np.linspace(0, took_s, 4)), start=1):
-        own = [sample for sample in samples if low <= sample.at_s - started < high]
+    state = max(batch.memory_bytes for batch in batches) / 1e6
+    print(f"largest state: {state:,.0f} MB")
+    for number, (low, high) in enumerate(itertools.pairwise(np.linspace(first, started + took_s, 4)), 1):
+        own = [sample for sample in samples if low <= sample.at_s < high]
         driver = max((sample.driver for sample in own), default=0) / 1e6
         workers = max((sample.workers for sample in own), default=0) / 1e6
-        kept = max(
-            (b.memory_bytes for b in batches[(third - 1) * len(batches) // 3 :][: len(batches) // 3 + 1]),
-            default=0,
-        )
-        print(
-            f"third {third}: driver {driver:,.0f} MB, workers {workers:,.0f} MB, state {kept / 1e6:,.0f} MB"
-        )
+        print(f"third {number}: driver {driver:,.0f} MB, workers {workers:,.0f} MB")
 
 
 def _ahead_s(batches: list[Progress]) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from watersmeet.errors import ConfigurationError
+from watersmeet.errors import ConfigurationError, MemoryShortageError
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import Sink
@@ -25,6 +25,7 @@ from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sinks.write_stream import write_stream
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
+SMALLEST_AFTER_KILL = 16  # a process may be killed for other reasons, again and again
 KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
 
 
@@ -58,9 +59,11 @@ class Job(PolledQuery):
     _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
+    _has_begun: bool = False
 
     def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
+        self._begin_run()
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
         answers = Compiler(
@@ -86,6 +89,26 @@ class Job(PolledQuery):
         inputs = [(item.alias, item.stream.name) for item in self.plan.query.inputs]
         leaves = [*(stream for _, stream in inputs), None]  # the last is the control stream
         return self._start_pacing(query, inputs, leaves, ends=is_finite)
+
+    def _begin_run(self) -> None:
+        """Takes less into a batch than a run before that was killed, for lack of memory as far as we know."""
+        unended = None if self._has_begun else self.checkpoint.unended_run()
+        self._has_begun = True
+        if unended is not None and self.read_smaller is not None:
+            self._smaller = min(SMALLEST_AFTER_KILL, 2 * unended)
+            self.sources = self.read_smaller(self._smaller)
+            self._notices.append(
+                "the last run was killed, for lack of memory as far as can be told: batches are "
+                f"{self._smaller} times smaller in this one"
+            )
+        self.checkpoint.begin_run(self._smaller)
+
+    def _end_run(self) -> None:
+        """Remembers that the process outlived the run; what ran out of memory counts as killed."""
+        if self._has_begun and not isinstance(self.failure, MemoryShortageError):
+            self._has_begun = False
+            with contextlib.suppress(Exception):  # a JVM that is gone is reported by whoever needs it
+                self.checkpoint.end_run()
 
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
@@ -149,12 +172,12 @@ class Job(PolledQuery):
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
         if super().is_running():
             return True
-        if self.failure is not None:
+        if self.failure is not None or self._is_stopped:
             return False
         if self._ending:
             self.checkpoint.mark_ended()
-            return False
-        if not self.options.flush:
+        if self._ending or not self.options.flush:
+            self._end_run()
             return False
         self._end_input()
         self.start()
@@ -173,6 +196,7 @@ class Job(PolledQuery):
     def stop(self) -> None:
         """Ends the query, and writes its last progress to the checkpoint."""
         super().stop()
+        self._end_run()
         if self._query is not None:
             self._keep_progress()
 

@@ -26,7 +26,7 @@ class ReadLimits:
     """
 
     def __init__(self, query: StreamingQuery, streams: Sequence[str | None]) -> None:
-        self._jvm_query = query._jsq
+        self._query = query
         self._streams = tuple(streams)
         self._allowed: dict[str, int] = {}
 
@@ -35,7 +35,7 @@ class ReadLimits:
         if dict(allowed) == self._allowed:
             return True
         try:
-            execution: Any = self._jvm_query.streamingQuery()
+            execution: Any = self._query._jsq.streamingQuery()
             sources, present = execution.sources(), execution.uniqueSources()
             if sources.size() != len(self._streams):
                 return False
