@@ -55,5 +55,9 @@ class TransientError(WatersmeetError):
     """A failure that may pass by itself, such as that of a machine which was too busy for a while."""
 
 
+class MemoryShortageError(TransientError):
+    """A process had not enough memory, or seems to have been killed for it; smaller batches may help."""
+
+
 class QueryError(WatersmeetError):
     """A query that is well written but cannot run where it was asked to, with what to change."""

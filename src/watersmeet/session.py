@@ -287,7 +287,7 @@ class Session:
                 checkpoint=checkpoint,
                 base=base,
                 options=options,
-                read_smaller=read if options.limit is not None else None,
+                read_smaller=lambda smaller: read(smaller=smaller),
             )
 
     def _plan(

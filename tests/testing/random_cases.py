@@ -44,6 +44,7 @@ from watersmeet.testing import Setup
 
 # Sizes that the few tuples of a case reach.
 SMALL = Tuning(
+    piece_bytes=400,
     chunk_rows=8,
     answer_rows=5,
     batches_per_frame=2,

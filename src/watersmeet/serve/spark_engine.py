@@ -70,6 +70,7 @@ class SparkEngine:
                 if query.outage is not None and query.number in queries
             },
             trial=trial,
+            read_smaller=self._read_smaller,
         )
 
     def trial(self, current: BoundDataflow) -> WatersmeetError | None:
@@ -136,7 +137,10 @@ class SparkEngine:
 
     @cached_property
     def _sources(self) -> Sources:
-        return read_sources(self.session.spark, self.record.pipeline.streams, self._base)
+        return self._read_smaller(1)
+
+    def _read_smaller(self, smaller: int) -> Sources:
+        return read_sources(self.session.spark, self.record.pipeline.streams, self._base, None, smaller)
 
 
 @dataclass(frozen=True)

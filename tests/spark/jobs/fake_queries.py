@@ -44,6 +44,9 @@ class FakeQuery:
         self.progress = Progress(batch_id=number, timestamp="2025-01-01T00:00:00Z", batch_ms=1)
         return [self.progress]
 
+    def let_go(self) -> None:
+        """Nothing waits here."""
+
     def stop(self) -> None:
         self.log.append(f"stop {self.name}")
 

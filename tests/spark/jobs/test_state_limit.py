@@ -15,12 +15,10 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import Shed, StateLimit
-from watersmeet.query import Connector, Stream
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.state_limit import parse_limit
 from watersmeet.spark.metrics.progress import Progress
-from watersmeet.spark.sources.batch_limits import limit_batches
 
 FILES, ROWS, KEYS = 6, 3000, 2000
 FILE_S, WINDOW_S = 5, 20
@@ -141,21 +139,3 @@ def test_values_of_distinct_that_are_left_out_are_counted(spark: SparkSession, t
 def test_a_limit_that_cannot_be_meant_is_refused(size: str | None, shed: str | None, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         parse_limit(size, shed, ("--state-limit", "--shed"))
-
-
-def test_batches_of_a_source_are_limited_by_its_options_or_by_the_memory() -> None:
-    def options(format_: str, divisor: int, **given: str) -> dict[str, str]:
-        stream = Stream("s", (), source=Connector(format_, tuple(given.items())))
-        limited = limit_batches(stream, 1000, divisor).source
-        assert limited is not None
-        return dict(limited.options)
-
-    assert options("parquet", 1) == {"maxBytesPerTrigger": "1000"}
-    assert options("parquet", 2, maxFilesPerTrigger="4") == {"maxFilesPerTrigger": "2"}
-    assert options("parquet", 8, maxFilesPerTrigger="4") == {"maxBytesPerTrigger": "125"}
-    assert options("json", 4, maxbytespertrigger="400") == {"maxBytesPerTrigger": "100"}
-    assert options("kafka", 2, maxOffsetsPerTrigger="50") == {"maxOffsetsPerTrigger": "25"}
-    assert options("watersmeet-generator", 2) == {"rows_per_batch": "5"}
-    wide = options("watersmeet-generator", 1, payload="150")
-    assert wide == {"payload": "150", "rows_per_batch": "4"}
-    assert options("rate", 2) == {}

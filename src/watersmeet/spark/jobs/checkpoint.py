@@ -5,6 +5,7 @@
     DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams, and whether the
                          input has been ended
     DIR/progress.json    what the query last reported of itself, for `watersmeet size`
+    DIR/run.json         whether a run has begun and not ended, and how small its batches were made
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
 is resumed with the number of partitions and the routing it was started with, whatever the session's settings
@@ -40,6 +41,7 @@ from watersmeet.spark.storage.paths import spark_path
 RECORD = "watersmeet.json"
 CONTROL = "control"
 PROGRESS = "progress.json"
+RUN = "run.json"
 BATCHES = "spark/offsets/*"  # there once a batch has begun
 NO_PATHS: Paths = MappingProxyType({})
 
@@ -148,6 +150,28 @@ class Checkpoint:
     def keep_progress(self, text: str) -> None:
         """Leaves what the query reports of itself where it can be looked up."""
         self._files.write(PROGRESS, text)
+
+    def begin_run(self, smaller: int) -> None:
+        """Remembers that a run has begun, with batches so many times smaller than declared."""
+        self._write_run({"ended": False, "smaller": smaller})
+
+    def end_run(self) -> None:
+        """Remembers that the run has ended, or was stopped: it was not killed."""
+        self._write_run({"ended": True, "smaller": 1})
+
+    def unended_run(self) -> int | None:
+        """How many times smaller the batches of the last run were, if that was killed; None if not."""
+        try:
+            run = json.loads(self._files.read(RUN) or "{}")
+            return None if run.get("ended", True) else max(1, int(run["smaller"]))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None  # nothing depends on it
+
+    def _write_run(self, fields: Mapping[str, Any]) -> None:
+        try:
+            self._files.write(RUN, json.dumps(fields))
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     @property
     def _files(self) -> Folder:

@@ -5,32 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from watersmeet.errors import ConfigurationError
+from watersmeet.errors import ConfigurationError, MemoryShortageError
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.jobs.poll import SMALLEST, PolledQuery
 from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sinks.write_stream import write_stream
-from watersmeet.spark.sources.read_sources import Sources
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
-SMALLEST = 1024
+SMALLEST_AFTER_KILL = 16  # a process may be killed for other reasons, again and again
 KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
-
-ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,20 +51,19 @@ class Job(PolledQuery):
     spark: SparkSession
     name: str
     plan: PhysicalPlan
-    sources: Sources
     sink: Sink | None
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
     has_ended: bool = False  # by an earlier run, which has ended its input
-    read_smaller: ReadSmaller | None = None
-    _smaller: int = 1  # how many times smaller than at the start batches are
     _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
+    _has_begun: bool = False
 
     def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
+        self._begin_run()
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
         answers = Compiler(
@@ -79,23 +74,49 @@ class Job(PolledQuery):
             files=self.sources.files,
             limit=self.options.limit,
             checkpoint=self.checkpoint.folder,
+            tuning=self._tuning,
         ).answers()
-        return write_stream(
+        is_finite = self.options.available_now or self._ending
+        query = write_stream(
             answers,
             self.sink,
             name=self.name,
             checkpoint=self.checkpoint.spark_folder,
             trigger_us=self.options.trigger_us,
-            available_now=self.options.available_now or self._ending,
+            available_now=is_finite,
             base=self.base,
         )
+        inputs = [(item.alias, item.stream.name) for item in self.plan.query.inputs]
+        leaves = [*(stream for _, stream in inputs), None]  # the last is the control stream
+        return self._start_pacing(query, inputs, leaves, ends=is_finite)
+
+    def _begin_run(self) -> None:
+        """Takes less into a batch than a run before that was killed, for lack of memory as far as we know."""
+        unended = None if self._has_begun else self.checkpoint.unended_run()
+        self._has_begun = True
+        if unended is not None and self.read_smaller is not None:
+            self._smaller = min(SMALLEST_AFTER_KILL, 2 * unended)
+            self.sources = self.read_smaller(self._smaller)
+            self._notices.append(
+                "the last run was killed, for lack of memory as far as can be told: batches are "
+                f"{self._smaller} times smaller in this one"
+            )
+        self.checkpoint.begin_run(self._smaller)
+
+    def _end_run(self) -> None:
+        """Remembers that the process outlived the run; what ran out of memory counts as killed."""
+        if self._has_begun and not isinstance(self.failure, MemoryShortageError):
+            self._has_begun = False
+            with contextlib.suppress(Exception):  # a JVM that is gone is reported by whoever needs it
+                self.checkpoint.end_run()
 
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         fresh = super().poll()
         if fresh and self.options.limit is not None:
             warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
-            fresh[-1] = self.progress = replace(fresh[-1], notice=warn(self.options.limit, fresh))
+            notice = warn(self.options.limit, fresh) or fresh[-1].notice
+            fresh[-1] = self.progress = replace(fresh[-1], notice=notice)
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -142,9 +163,8 @@ class Job(PolledQuery):
             return False
         if self._query is None or not self._query.isActive:
             return False
-        self._smaller *= 2
         stop_query(self._query)
-        self.sources = self.read_smaller(self._smaller)
+        self._halve_batches()
         self.start()
         return True
 
@@ -154,15 +174,16 @@ class Job(PolledQuery):
             return True
         if self._is_stopped or self.failure is not None:
             return False
-        if not self._ending and not self.options.flush:
-            return False
         # Where answers do not wait for the watermark, none is left for a second run to let out.
-        if self._ending or not self.plan.query.is_delayed:
+        is_last = self._ending or not self.plan.query.is_delayed
+        if self.options.flush and not is_last:
+            self._end_input()
+            self.start()
+            return True
+        if self._ending or self.options.flush:
             self.checkpoint.mark_ended()
-            return False
-        self._end_input()
-        self.start()
-        return True
+        self._end_run()
+        return False
 
     def _end_input(self) -> None:
         """Ends the input by a new row, which makes a batch even if an earlier row has ended it."""
@@ -177,6 +198,7 @@ class Job(PolledQuery):
     def stop(self) -> None:
         """Ends the query, and writes its last progress to the checkpoint."""
         super().stop()
+        self._end_run()
         if self._query is not None:
             self._keep_progress()
 

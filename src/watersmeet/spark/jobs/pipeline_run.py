@@ -95,6 +95,8 @@ class PipelineRun:
                 time.sleep(self.poll_s)
         if not running and self.failures:
             raise self.failed()
+        for job in self.jobs:
+            self._ask(job, job.let_go, None)
 
     def is_running(self) -> bool:
         """Whether some query has more to do; a flush starts its second part here."""

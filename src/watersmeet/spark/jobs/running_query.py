@@ -82,8 +82,13 @@ class RunningQuery(ABC):
             self._again_at = time.monotonic() + pause_s
         if time.monotonic() >= self._again_at:
             self._again_at = None
+            self.prepare_again(failure)
             self.start()
         return True
+
+    def prepare_again(self, failure: WatersmeetError) -> None:
+        """Changes what has to be changed before a query that has failed so is started again."""
+        return
 
 
 def stop_query(query: StreamingQuery | None) -> None:

@@ -23,7 +23,6 @@ from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
-from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.spark.storage.paths import spark_path
 
 
@@ -40,7 +39,6 @@ class SharedJob(PolledQuery):
     dataflow: SharedDataflow
     queries: Mapping[int, Query]
     pipeline: Pipeline
-    sources: Sources
     folder: str
     base: Path
     dataflow_id: str
@@ -75,7 +73,9 @@ class SharedJob(PolledQuery):
             writer = writer.trigger(availableNow=True)
         elif self.options.trigger_us is not None:
             writer = writer.trigger(processingTime=spark_interval(self.options.trigger_us))
-        return writer.start()
+        names = [stream.name for stream in self.pipeline.streams]
+        inputs = [(name, name) for name in names]
+        return self._start_pacing(writer.start(), inputs, names, ends=self.options.available_now)
 
     def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Callable[[DataFrame, int], None]:
         return Fill(

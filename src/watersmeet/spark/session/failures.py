@@ -13,7 +13,13 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from watersmeet.errors import ConfigurationError, DataError, TransientError, WatersmeetError
+from watersmeet.errors import (
+    ConfigurationError,
+    DataError,
+    MemoryShortageError,
+    TransientError,
+    WatersmeetError,
+)
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
 _MAX_CAUSES = 20
@@ -115,10 +121,12 @@ FAILURES = (
     Failure(
         r"Python worker exited unexpectedly",
         f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",
+        MemoryShortageError,
     ),
     Failure(
         r"Java heap space|GC overhead limit exceeded|OutOfMemoryError",
         f"Spark ran out of memory. Give it more, such as --conf spark.driver.memory=4g, {RESUME}",
+        MemoryShortageError,
     ),
     Failure(
         r"Python worker failed to connect back",

@@ -1,58 +1,123 @@
-"""How much a source may put into a micro-batch, so that the batch fits a limit of memory.
+"""How much a source may put into a micro-batch, so that a backlog is worked off in batches that fit.
 
-Spark fixes these limits when a query starts. A source without one would put all it holds into one batch, so
-under a limit of memory it gets one. Where batches still turn out too large, the query is resumed with smaller
-limits.
+A source without a limit would put all it holds into one batch, so every source gets one: a part of
+`spark.watersmeet.batchBytes`, or of the limit of the state where there is one. Limits are in what the source
+counts, bytes of files or rows, and are set by how much memory one of these takes (`source_size.py`). What a
+stream declares itself is left as it is. While the query runs the limits may be moved (`pace/`). Where batches
+still turn out too large, the query is resumed with smaller ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from pyspark.sql import SparkSession
+
+from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import StateLimit
 from watersmeet.query import Connector, Stream
+from watersmeet.query.byte_size import parse_bytes
+from watersmeet.spark import generator
 from watersmeet.spark.session.connectors import FILE_FORMATS
 from watersmeet.spark.sources.formats import format_of
 
-BATCH_SHARE = 8  # a batch of all streams together is at most this part of the limit of memory
+SETTING = "spark.watersmeet.batchBytes"
+DEFAULT_BYTES = "64MB"  # some two million narrow tuples
+BATCH_SHARE = 8  # under a limit of memory, a batch of all streams together is at most this part of it
+LEAST_SHARE = 0.02  # of a batch, for a stream that seems to have next to nothing
 ROW_BYTES = 100  # of a message or a made-up tuple, of which only the number can be limited
 
 FILES, BYTES = "maxFilesPerTrigger", "maxBytesPerTrigger"
+_BY_BYTES = (*FILE_FORMATS, "delta")
+# Beside the option of the format.
+_OWN_LIMITS = (FILES, BYTES, "minOffsetsPerTrigger", "streaming-max-files-per-micro-batch")
+# Sources that are known to take nothing when they may take nothing, so that they can be made to wait.
+_CAN_WAIT = (*FILE_FORMATS, "kafka", generator.FORMAT)
 
 
-def limit_batches(stream: Stream, nbytes: int, divisor: int = 1) -> Stream:
-    """The stream with batches of about `nbytes`, or of the size it declares, divided by `divisor`.
+@dataclass(frozen=True)
+class BatchLimit:
+    """What a source may put into a batch, in bytes of files or in rows, and the memory one of them takes."""
 
-    Sources whose batches cannot be limited stay as they are.
+    amount: int
+    in_rows: bool
+    unit_bytes: float
+
+
+def batch_bytes(spark: SparkSession, limit: StateLimit | None) -> int:
+    """What a batch of all streams together should take in memory."""
+    if limit is not None:
+        return max(1, limit.nbytes // BATCH_SHARE)
+    text = spark.conf.get(SETTING, None) or DEFAULT_BYTES
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{SETTING}: {error}") from None
+
+
+def default_limit(stream: Stream, nbytes: int, unit_bytes: float) -> BatchLimit | None:
+    """The limit of a stream that may take `nbytes` of memory; None if it sets its own or can have none."""
+    source = stream.source
+    if source is None or limit_option(source) is None or declares_limit(source):
+        return None
+    if (source.option("latestFirst") or "").lower() == "true":
+        return None  # with the newest files in a batch of their own, the tuples of all others would be late
+    in_rows = source.format.lower() not in _BY_BYTES
+    unit = row_bytes(source) if in_rows else unit_bytes
+    return BatchLimit(max(1, int(nbytes / unit)), in_rows, unit)
+
+
+def can_be_paced(stream: Stream) -> bool:
+    """Whether a source's limit may be moved while its query runs, by the event times of its tuples."""
+    source = stream.source
+    return source is not None and source.format.lower() in _CAN_WAIT and stream.event_time is not None
+
+
+def apply_limit(stream: Stream, limit: BatchLimit) -> Stream:
+    """The stream with this limit in its declaration."""
+    assert stream.source is not None
+    name = limit_option(stream.source)
+    assert name is not None
+    return _with(stream, stream.source, name, limit.amount)
+
+
+def divide_limit(stream: Stream, divisor: int) -> Stream:
+    """The stream with batches so many times smaller than it declares.
+
+    A number of files that cannot be divided further is left at one: no batch takes less than a file.
     """
     source = stream.source
-    if source is None:
+    if source is None or divisor == 1:
         return stream
-    if source.format.lower() in FILE_FORMATS:
-        files = source.option(FILES)
-        if files is not None and files.isdecimal() and int(files) >= divisor:
-            return _with(stream, source, FILES, int(files) // divisor)
-        given = source.option(BYTES)
-        most = int(given) if given is not None and given.isdecimal() else nbytes
-        return _with(stream, _without(source, FILES), BYTES, max(1, most // divisor))
-    if (name := format_of(source).rows_option) is not None:
-        given_as = next((o for o in (name, name.replace("_", "")) if source.option(o) is not None), name)
+    for name in (FILES, BYTES, limit_option(source) or BYTES):
+        given_as = next((key for key, _ in source.options if _same(key, name)), name)
         given = source.option(given_as)
-        most = int(given) if given is not None and given.isdecimal() else max(1, nbytes // _row_bytes(source))
-        return _with(stream, source, given_as, max(1, most // divisor))
+        if given is not None and given.isdecimal():
+            return _with(stream, source, given_as, max(1, int(given) // divisor))
     return stream
 
 
-def _row_bytes(source: Connector) -> int:
+def limit_option(source: Connector) -> str | None:
+    """The option by which batches of a source are limited, if it has one."""
+    return BYTES if source.format.lower() in _BY_BYTES else format_of(source).rows_option
+
+
+def declares_limit(source: Connector) -> bool:
+    """Whether the declaration of a source limits its batches."""
+    names = (*_OWN_LIMITS, limit_option(source) or BYTES)
+    return any(_same(key, name) for key, _ in source.options for name in names)
+
+
+def row_bytes(source: Connector) -> float:
     """The bytes a message or a generated tuple is assumed to take, with its declared payload."""
     payload = source.option("payload") or "0"
-    return ROW_BYTES + (int(payload) if payload.isdecimal() else 0)
+    return float(ROW_BYTES + (int(payload) if payload.isdecimal() else 0))
+
+
+def _same(key: str, name: str) -> bool:
+    return key.lower().replace("_", "") == name.lower().replace("_", "")
 
 
 def _with(stream: Stream, source: Connector, name: str, value: int) -> Stream:
-    options = (*_without(source, name).options, (name, str(value)))
-    return replace(stream, source=replace(source, options=options))
-
-
-def _without(source: Connector, name: str) -> Connector:
-    kept = tuple((key, value) for key, value in source.options if key.lower() != name.lower())
-    return replace(source, options=kept)
+    kept = ((key, given) for key, given in source.options if not _same(key, name))
+    return replace(stream, source=replace(source, options=(*kept, (name, str(value)))))

@@ -28,6 +28,7 @@ FORMATS: Mapping[str, SourceFormat] = {
     "json": SparkFormat(defaults=_STRICT, inference={"inferTimestamp": "true"}),
     "csv": SparkFormat(defaults=_STRICT, inference={"inferSchema": "true"}, widened={"int": "bigint"}),
     "xml": SparkFormat(defaults=_STRICT),
+    "iceberg": SparkFormat(rows_option="streaming-max-rows-per-micro-batch"),
 }
 
 

@@ -60,12 +60,13 @@ class JoinWork:
         self._frames = AnswerFrames(plan.output, plan.tuning, plan.bucket.limit)
 
     def read(self, messages: Iterator[Message]) -> Iterator[BatchInput]:
-        """The batch; under a limit of memory one that is large beside it is joined as it comes in.
+        """The batch; one that is large, beside the limit of memory if there is one, is joined as it comes in.
 
         Its tuples are then not in order of time, so that is not done for batches that must be.
         """
-        limit = self._plan.bucket.limit
-        most = limit.nbytes // 2 if limit and not self._plan.bucket.layout.delayed else None
+        limit, most = self._plan.bucket.limit, None
+        if not self._plan.bucket.layout.delayed:
+            most = self._plan.tuning.piece_bytes if limit is None else limit.nbytes // 2
         for batch in self._reader.read(messages, most):
             expected = None if self._number else table_of(self.bucket.hot)
             check_tables(self._reader.arrived.tables, expected, self._plan.hot)

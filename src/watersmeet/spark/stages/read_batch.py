@@ -68,7 +68,7 @@ class BatchReader:
         for message in open_named(self._plan.files, self._number, messages):
             self._take(message)
             if most_bytes is not None and self._held_bytes > most_bytes:
-                yield BatchInput(self._tuples(), is_last=False)
+                yield BatchInput(self._tuples(), late_payload=self._late, is_last=False)
         yield BatchInput(
             self._tuples(),
             self._punctuation(),

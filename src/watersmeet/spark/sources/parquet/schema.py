@@ -28,7 +28,7 @@ def check_parquet(stream: Stream, path: Path) -> None:
     """
     assert stream.source is not None
     root = column_root(path, stream.source)
-    for file in _sample(sorted(_files(path))):
+    for file in _sample(sorted(data_files(path))):
         try:
             schema = pq.read_schema(file)
         except (pa.ArrowInvalid, OSError) as error:
@@ -40,7 +40,8 @@ def check_parquet(stream: Stream, path: Path) -> None:
                 raise DataError(f"stream {stream.name}: {file} does not match its declared schema: {problem}")
 
 
-def _files(path: Path) -> Iterator[Path]:
+def data_files(path: Path) -> Iterator[Path]:
+    """The files that Spark reads of a path or pattern, those without any bytes left out."""
     for found in glob.glob(str(path)) or [str(path)]:
         root = Path(found)
         for file in [root] if root.is_file() else root.rglob("*"):

@@ -1,0 +1,94 @@
+"""What the footers of parquet files say of a backlog: its rows, its bytes in memory, its event times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet.query import Stream
+from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.sources.parquet.schema import data_files
+
+MAX_FOOTERS = 1000  # looked into; the first, the last and some between them
+_TEXT_BYTES = 16  # of a text at least, its offset included: a dictionary in the file makes it look smaller
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A file of a stream: when it was modified, its size, what it takes in memory, and its event times."""
+
+    modified_ms: int
+    file_bytes: int
+    memory_bytes: int
+    span_us: tuple[int, int] | None  # None if the file does not say
+
+
+def read_footers(path: Path, stream: Stream, most: int = MAX_FOOTERS) -> tuple[list[Footer], int]:
+    """The footers of the files under `path`, or of some of them, in order of modification; and their number.
+
+    The number is that of all files, whether or not they were looked into.
+    """
+    found = sorted((_modified_ms(file), file) for file in data_files(path))
+    count = len(found)
+    if len(found) > most:
+        found = [found[number * (len(found) - 1) // (most - 1)] for number in range(most)]
+    footers = (_read_footer(modified, file, stream) for modified, file in found)
+    return [footer for footer in footers if footer is not None], count
+
+
+def _modified_ms(file: Path) -> int:
+    return file.stat().st_mtime_ns // 1_000_000
+
+
+def _read_footer(modified_ms: int, file: Path, stream: Stream) -> Footer | None:
+    """A file's footer; None of one that cannot be read, which the query will say when it comes to it."""
+    try:
+        metadata = pq.read_metadata(file)
+        size = file.stat().st_size
+    except (pa.ArrowException, OSError):
+        return None
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = {
+        metadata.schema.column(number).path.lower(): number for number in range(len(metadata.schema.names))
+    }
+    memory = 0
+    for column in stream.columns:
+        number = columns.get(column.name.lower())
+        kind = arrow_type(column.type)
+        width = kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
+        held = 0 if number is None else sum(group.column(number).total_uncompressed_size for group in groups)
+        fixed = width * metadata.num_rows
+        memory += fixed if pa.types.is_primitive(kind) else max(fixed, held)
+    time = columns.get((stream.event_time or "").lower())
+    return Footer(modified_ms, size, memory, None if time is None else _span_us(groups, time))
+
+
+def _span_us(groups: list[pq.RowGroupMetaData], number: int) -> tuple[int, int] | None:
+    """The first and the last event time of a file, from the statistics of its parts."""
+    bounds: list[int] = []
+    for group in groups:
+        if not group.num_rows:
+            continue
+        statistics = group.column(number).statistics
+        if statistics is None or not statistics.has_min_max:
+            return None
+        try:
+            found = (_microseconds(statistics.min), _microseconds(statistics.max))
+        except (OverflowError, ValueError):  # of a year that Python does not have
+            return None
+        if found[0] is None or found[1] is None:
+            return None
+        bounds += [found[0], found[1]]
+    return (min(bounds), max(bounds)) if bounds else None
+
+
+def _microseconds(value: object) -> int | None:
+    if not isinstance(value, datetime):
+        return None
+    instant = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return (instant - _EPOCH) // timedelta(microseconds=1)
