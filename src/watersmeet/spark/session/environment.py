@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.exchange.labels import MAX_LABELS
+from watersmeet.spark.session.functions import remove_functions
 
 MIN_JAVA = 17
 MIN_SPARK = (4, 3)
@@ -142,6 +143,7 @@ def new_session(
         spark = builder.getOrCreate()
     # Spark takes a Python program for an interactive shell and falls back to its own level.
     spark.sparkContext.setLogLevel("ERROR")
+    remove_functions(spark)
     return spark
 
 
