@@ -33,7 +33,8 @@ def bind_shared(text: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "reflect", "java_method", "TRY_REFLECT", "`reflect`", "system.builtin.reflect", "builtin . `Reflect` ",
+        "reflect", "java_method", "TRY_REFLECT", "`reflect`", "system.builtin.reflect",
+        "builtin . `Reflect` ",
         "SYSTEM.`builtin`./* hidden */Java_Method /* away */\n", "identifier('reflect')", '"reflect"',
     ],
 )  # fmt: skip
@@ -82,7 +83,8 @@ def test_ones_own_functions_are_for_ones_own_session(call: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "repeat(a.v, 2000000000)", "repeat(a.v, a.k)", "`REPEAT`(a.v, 99999999999999)", "space(1e9)", "lpad(a.v, 10001)",
+        "repeat(a.v, 2000000000)", "repeat(a.v, a.k)", "`REPEAT`(a.v, 99999999999999)", "space(1e9)",
+        "lpad(a.v, 10001)",
         "rpad('x', a.k, '-')", "sequence(1, 1000000000)", "sequence(1, a.k)", "array_repeat(1, 2147483647)",
         "repeat(repeat(a.v, 10000), 10000)", "rpad(space(10000), 9999)", "printf('%2000000000d', 1)",
         "format_number(1.5, 1000000000)",

@@ -17,7 +17,7 @@ from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.answers import ANSWER, JSON_SCHEMA, AnswerDecoder
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
-from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.session.connectors import hide_options, refusals_named
 from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
@@ -101,6 +101,7 @@ class SharedJob(PolledQuery):
             name=sink.name,
             part=sink.name,
         )
+        hide_options(self.spark, sink.connector)
         opened = format_of(sink.connector)
         assert opened is not None, "the check refuses others"
         with refusals_named(target.what, sink.connector):

@@ -1,7 +1,7 @@
 """Takes out of a session the functions that reach the JVM, so that no spelling of their names finds them.
 
-Binding refuses them first, with the place in the text (`sql/binding/functions.py`). This is for what binding may
-not see: text that Spark and our parser would read differently.
+Binding refuses them first, with the place in the text (`sql/binding/functions.py`). This is for what binding
+may not see: text that Spark and our parser would read differently.
 """
 
 from __future__ import annotations

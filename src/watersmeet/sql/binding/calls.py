@@ -1,7 +1,7 @@
 """The functions that a SELECT calls, by the names Spark will look up, however they are written.
 
-They are read off the tokens, which are what Spark is given, and not off a tree of another parser. Quotes, case,
-comments and a qualified name hide nothing.
+They are read off the tokens, which are what Spark is given, and not off a tree of another parser. Quotes,
+case, comments and a qualified name hide nothing.
 
     system . `builtin`.REFLECT /* */ ('x')   ->   reflect
 """
@@ -21,14 +21,13 @@ from watersmeet.sql.syntax.refuse import Source, span_of
 _WORD = re.compile(r"\w+")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)  # a setting of Spark makes "name" an identifier
 # Unquoted words before a parenthesis that call nothing.
-_KEYWORDS = frozenset(
-    """
+_KEYWORDS = """
     all and anti as asc between both by cross current desc distinct div else emit end escape every except
     following for from full group having ignore in inner interval is join leading like ilike natural not null
     nulls on or outer over partition preceding regexp respect right rlike rows select semi then to trailing
     tumble union using values when where with within zone char character dec numeric varchar
-    """.split()
-)
+"""
+_CALL_NOTHING = frozenset(_KEYWORDS.split())
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def _is_name(token: Token) -> bool:
     if token.token_type in _QUOTED:
         return True
     words = _name(token).split()  # some keywords are one token of two words
-    return bool(words) and _WORD.fullmatch(words[-1]) is not None and words[-1] not in _KEYWORDS
+    return bool(words) and _WORD.fullmatch(words[-1]) is not None and words[-1] not in _CALL_NOTHING
 
 
 def _first_part(tokens: list[Token], index: int) -> int:

@@ -2,8 +2,8 @@
 
 Two rules, and decision 018 has the reasons. A query that a person runs by themselves may call any function,
 their own among them, except those of `REACHING` and `MAKING_ROWS`. A query of a shared dataflow runs in a
-server that is not its author's: it may call Spark's own functions alone, less those of `OF_THE_SERVER`, and it
-may not ask for text or arrays longer than `LONGEST`.
+server that is not its author's: it may call Spark's own functions alone, less those of `OF_THE_SERVER`, and
+it may not ask for text or arrays longer than `LONGEST`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ REACHING = {
     **dict.fromkeys(("reflect", "java_method", "try_reflect"), "calls any method of the JVM that runs Spark"),
     "identifier": "makes a name out of text, which cannot be checked",
 }
-MAKING_ROWS = frozenset(
-    """
+_GENERATORS = """
     explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode
     variant_explode_outer session_window
-    """.split()
-)
+"""
+MAKING_ROWS = frozenset(_GENERATORS.split())
 _DISK = "may read files of the server"
 _SESSION = "says something about the server, not about the tuples"
 OF_THE_SERVER = {
@@ -101,7 +100,7 @@ def _refuse_sliding(source: Source, node: exp.Anonymous) -> None:
 
 
 def _refuse_long(source: Source, node: exp.Anonymous) -> None:
-    """Refuses what makes text or an array of a length that the query asks for, unless it is a small number."""
+    """Refuses what makes text or an array as long as the query says, unless it says a small number."""
     name, arguments = node.name.lower(), node.expressions
     if name in _LENGTH_AT and len(arguments) > _LENGTH_AT[name]:
         is_small = _small(arguments[_LENGTH_AT[name]]) is not None

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-SPARK_FUNCTIONS = frozenset(
-    """
+_NAMES = """
     abs acos acosh add_months aes_decrypt aes_encrypt aggregate and any any_value approx_count_distinct
     approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate array
     array_agg array_append array_compact array_contains array_distinct array_except array_insert
@@ -77,5 +76,5 @@ SPARK_FUNCTIONS = frozenset(
     vector_norm vector_normalize vector_sum version weekday weekofyear when width_bucket window window_time
     xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string
     xxhash64 year zeroifnull zip_with
-    """.split()
-)
+"""
+SPARK_FUNCTIONS = frozenset(_NAMES.split())
