@@ -7,9 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_SHORTEST = 4  # characters of a secret: hiding shorter ones would hide half of every message
+_concealed: set[str] = set()
+
+
+def conceal(secret: str) -> None:
+    """From now on no message of this process shows this text."""
+    _concealed.update(each for each in (secret, *secret.splitlines()) if len(each) >= _SHORTEST)
+
+
+def redact(text: str) -> str:
+    """The text without the secrets that are in use."""
+    for secret in sorted(_concealed, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
 
 class WatersmeetError(Exception):
-    """The base of everything Watersmeet raises on purpose."""
+    """The base of everything Watersmeet raises on purpose; its message shows no secret."""
+
+    def __str__(self) -> str:
+        return redact(super().__str__())
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _bind_all(record: RegistryRecord, source: Source) -> None:
             )
     catalog = {stream.name: stream for stream in record.pipeline.streams}
     for select in parse_statements(source.text, source.file).selects:
-        bind_select(select, catalog, record.pipeline.sinks)
+        bind_select(select, catalog, record.pipeline.sinks, shared=True)
 
 
 def _named(names: list[str]) -> str:

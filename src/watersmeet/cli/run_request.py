@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from watersmeet.cli.options import DEFAULT_MASTER
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.query import parse_duration
+from watersmeet.query.secret_reference import has_reference
+from watersmeet.query.stream import is_secret_name
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_file import default_checkpoint
@@ -82,7 +85,7 @@ class Request:
         words += ["--flush"] if self.flush else []
         words += ["--trigger", self.trigger] if self.trigger is not None else []
         words += ["--checkpoint", self.checkpoint] if self.checkpoint is not None else []
-        words += [word for setting in self.conf for word in ("--conf", setting)]
+        words += [word for setting in shown_settings(self.conf) for word in ("--conf", setting)]
         words += ["--stats", str(self.stats)] if self.stats is not None else []
         words += ["--state-limit", self.state_limit] if self.state_limit is not None else []
         words += ["--shed", self.shed] if self.shed is not None else []
@@ -90,3 +93,17 @@ class Request:
         words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
         words += ["--routing", self.routing] if self.routing is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])
+
+
+def shown_settings(settings: Sequence[str]) -> list[str]:
+    """`key=value` texts as they may be shown: secrets written out are left out, references stay.
+
+    >>> shown_settings(["spark.driver.memory=2g", "a.password=hunter2", "b.password=${env:PASSWORD}"])
+    ['spark.driver.memory=2g', 'a.password=***', 'b.password=${env:PASSWORD}']
+    """
+
+    def shown(setting: str) -> str:
+        key, _, value = setting.partition("=")
+        return f"{key}=***" if is_secret_name(key) and not has_reference(value) else setting
+
+    return [shown(setting) for setting in settings]

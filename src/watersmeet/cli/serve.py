@@ -14,7 +14,7 @@ from rich.console import Console
 
 from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master
 from watersmeet.cli.pipeline_files import connectors_of
-from watersmeet.cli.run_request import Request
+from watersmeet.cli.run_request import Request, shown_settings
 from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
 from watersmeet.cli.terminal.messages import tell, tell_event, tell_failure, tell_inferred, waiting
 from watersmeet.cli.terminal.progress_display import Display, open_display
@@ -111,7 +111,7 @@ class ServeRequest:
         words += ["--trigger", self.trigger] if self.trigger is not None else []
         words += ["--available-now"] if self.available_now else []
         words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
-        words += [word for setting in self.conf for word in ("--conf", setting)]
+        words += [word for setting in shown_settings(self.conf) for word in ("--conf", setting)]
         words += ["--log", str(self.log)] if self.log is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.query.secret_reference import with_absolute_files
 from watersmeet.session import Session
 from watersmeet.spark.session.failures import explain_failure, first_line
 
@@ -52,7 +53,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
             raise ConfigurationError(f"--conf {setting}: write KEY=VALUE, such as spark.driver.memory=4g")
-        parsed[key.strip()] = value.strip()
+        parsed[key.strip()] = with_absolute_files(value.strip(), Path())
     return parsed
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.query.duration import format_duration
+from watersmeet.query.secret_reference import fill_in, has_reference
 
 DAY_US = 86_400_000_000
 NO_LIMIT = "none"  # a max_ahead that refuses nothing
@@ -28,9 +29,16 @@ _SECRET_NAME = re.compile(
 _SECRET_INSIDE = re.compile(r"((?:passw\w*|secret\w*|token)\s*=\s*)[^&;\s]+|(?<=://)[^/@\s]+@", re.I)
 
 
+def is_secret_name(key: str) -> bool:
+    """Whether an option or a setting of this name is taken for a secret."""
+    return _SECRET_NAME.search(key) is not None
+
+
 def _redacted(key: str, value: str) -> str:
     """An option's value without what it keeps secret, by its name or inside it."""
-    if _SECRET_NAME.search(key):
+    if has_reference(value):
+        return value
+    if is_secret_name(key):
         return "***"
     return _SECRET_INSIDE.sub(lambda found: f"{found[1] or ''}***{'' if found[1] else '@'}", value)
 
@@ -41,10 +49,20 @@ class Connector:
 
     format: str
     options: tuple[tuple[str, str], ...] = ()
+    lines: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)  # where options stand
 
     def option(self, name: str) -> str | None:
         """An option's value by its name, whatever its case."""
         return {key.lower(): value for key, value in self.options}.get(name.lower())
+
+    def filled_in(self, what: str) -> dict[str, str]:
+        """The options with secrets in place of references; `what` names the stream or sink."""
+        lines = dict(self.lines)
+
+        def place(key: str) -> str:
+            return f"{what}, option {key}{f' (line {lines[key]})' if key in lines else ''}"
+
+        return {key: fill_in(value, place(key)) for key, value in self.options}
 
     def pretty(self) -> str:
         """The format and its options, what is secret left out.

@@ -96,7 +96,7 @@ def draft_dataflow(
         # Bound here so that refusals name positions in the file, not in one statement of it.
         catalog = {stream.name: stream for stream in record.pipeline.streams}
         for select in parsed.selects:
-            bind_select(select, catalog, parsed.sinks)
+            bind_select(select, catalog, parsed.sinks, shared=True)
     return record, Submit(queries) if queries else None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from watersmeet.cli.run_request import Request
 from watersmeet.errors import ConfigurationError
+from watersmeet.spark.storage.disk import make_private, open_private
 from watersmeet.spark.storage.paths import local_path
 
 MAX_BYTES = 20_000_000  # Spark's workers write a few kB a batch, whether anything is wrong or not
@@ -33,8 +34,8 @@ def temporary_log() -> Path:
 
 
 def _touch(log: Path) -> Path:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab"):
+    make_private(log.parent)
+    with open_private(log, "a"):
         return log
 
 
@@ -42,6 +43,6 @@ def trim_log(log: Path, max_bytes: int = MAX_BYTES) -> None:
     """Starts a log that has grown too long anew, its text kept as LOG.1; its writers append and go on."""
     with suppress(OSError):
         if log.stat().st_size > max_bytes:
-            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            shutil.copy(log, log.with_name(f"{log.name}.1"))  # with its mode
             with log.open("r+b") as file:
                 file.truncate(0)

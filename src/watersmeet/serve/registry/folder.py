@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.spark.storage.disk import PRIVATE_FILE, make_private, open_private
 from watersmeet.spark.storage.folder import write_whole
 from watersmeet.spark.storage.paths import has_scheme
 
@@ -77,8 +78,11 @@ class RegistryFolder:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """While open, no other process serves the folder; if this one is killed the system unlocks it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("a") as file:
+        make_private(self.path)
+        for record in self.path.glob("*.json"):  # of a version that let others read it
+            with suppress(OSError):
+                record.chmod(PRIVATE_FILE)
+        with open_private(self.path / LOCK, "a") as file:
             deadline = time.monotonic() + _LOCK_PATIENCE_S
             while not _lock(file.fileno()):
                 if time.monotonic() > deadline:

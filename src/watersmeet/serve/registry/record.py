@@ -158,7 +158,7 @@ def bind_statement(source: Source, pipeline: Pipeline) -> Query:
             "are declared when the dataflow is created"
         )
     catalog = {stream.name: stream for stream in pipeline.streams}
-    return bind_select(statements.selects[0], catalog, pipeline.sinks)
+    return bind_select(statements.selects[0], catalog, pipeline.sinks, shared=True)
 
 
 def read_record(folder: RegistryFolder) -> RegistryRecord | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.spark.storage.disk import PRIVATE_FILE, make_private, open_private
 
 TAILS = "tails"
 FRESH_S = 15.0
@@ -42,7 +43,7 @@ class TailWriter:
             block = "\n".join(["", f"# {batch} {len(texts)}", *texts, ""])
             if path.exists() and path.stat().st_size > MAX_BYTES:
                 path.unlink()
-            with path.open("a", encoding="utf-8") as file:
+            with open_private(path, "a") as file:
                 file.write(block)
 
     def sweep(self) -> None:
@@ -79,8 +80,8 @@ class TailReader:
         if time.monotonic() - self._touched > TOUCH_S:
             self._touched = time.monotonic()
             path = self.folder.path / TAILS / f"{self.name}.want"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            make_private(path.parent)
+            path.touch(mode=PRIVATE_FILE)
 
     def read(self) -> list[str]:
         """The answers of batches that were written since the last call."""

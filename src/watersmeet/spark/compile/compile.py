@@ -141,4 +141,11 @@ class Compiler:
         outputs = ", ".join(f"{text} AS {quote_name(name)}" for text, name in grouped.outputs)
         groups = ", ".join([_TICK_CLOCK, ANSWER_TIME, *grouped.group_by])
         having = f" HAVING {grouped.having}" if grouped.having else ""
-        return self.spark.sql(f"SELECT {outputs} FROM {{sampled}} GROUP BY {groups}{having}", sampled=sampled)
+        # PySpark fills in {sampled}, and would take any other brace for a name to fill in as well.
+        selected, rest = (_plain(text) for text in (f"SELECT {outputs} FROM ", f" GROUP BY {groups}{having}"))
+        return self.spark.sql(f"{selected}{{sampled}}{rest}", sampled=sampled)
+
+
+def _plain(text: str) -> str:
+    """A text for PySpark's `sql` in which braces stand for themselves."""
+    return text.replace("{", "{{").replace("}", "}}")

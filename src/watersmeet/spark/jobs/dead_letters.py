@@ -99,7 +99,7 @@ def dead_letters(decoded: DataFrame, stream: Stream, sink_format: str) -> DataFr
         return malformed.select(f"{RAW}.key", f"{RAW}.value", headers.alias("headers"))
     kind = "string" if sink_format in _TEXT_FORMATS else "binary"
     return malformed.select(
-        F.expr(f"concat('{stream.name}', '-', {_KAFKA_ID})").alias(ANSWER_ID),
+        F.concat(F.lit(f"{stream.name}-"), F.expr(_KAFKA_ID)).alias(ANSWER_ID),
         F.lit(stream.name).alias("stream"),
         F.col(REASON).alias("reason"),
         *(F.col(f"{RAW}.{name}") for name in ("topic", "partition", "offset", "timestamp")),

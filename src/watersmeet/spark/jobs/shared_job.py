@@ -19,7 +19,7 @@ from watersmeet.spark.multiquery.answers import JSON_SCHEMA, AnswerDecoder
 from watersmeet.spark.multiquery.culprits import Blame, Numbers
 from watersmeet.spark.multiquery.fill import Fill, Filled, OnAnswers, Trial
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
-from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.session.connectors import hide_options, refusals_named
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
@@ -119,6 +119,7 @@ class SharedJob(PolledQuery):
             name=sink.name,
             part=sink.name,
         )
+        hide_options(self.spark, sink.connector)
         opened = format_of(sink.connector)
         assert opened is not None, "the check refuses others"
         with refusals_named(target.what, sink.connector):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet.errors import ConfigurationError
-from watersmeet.query import Connector, Sink
+from watersmeet.query import Sink
 from watersmeet.spark.session.connectors import FILE_FORMATS
 from watersmeet.spark.sinks.formats import CONSOLE, FORMATS
 
@@ -35,4 +37,4 @@ def check_sink(sink: Sink) -> None:
 def without_own_options(sink: Sink) -> Sink:
     """The sink without the option that is ours, not Spark's."""
     own = tuple((key, value) for key, value in sink.connector.options if key.lower() != ANSWERS)
-    return Sink(sink.name, Connector(sink.connector.format, own))
+    return Sink(sink.name, replace(sink.connector, options=own))

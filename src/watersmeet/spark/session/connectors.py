@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector
+from watersmeet.query.secret_reference import has_reference
 from watersmeet.spark import generator
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.session.packages import PACKAGES, packages_for
 from watersmeet.spark.storage.paths import local_path, spark_path
 
+_HIDDEN = "spark.sql.redaction.options.regex"
 _PATHS = ("path", "basepath", "sourcearchivedir")  # options that are paths
 FILE_FORMATS = ("parquet", "orc", "avro", "json", "csv", "text", "xml")
 _FORMATS = (
@@ -33,17 +37,30 @@ _FORMATS = (
 )
 
 
-def resolve(connector: Connector, base: Path) -> dict[str, str]:
-    """The connector's options, paths as Spark is given them; `base` is the pipeline file's folder."""
+def resolve(connector: Connector, base: Path, what: str = "") -> dict[str, str]:
+    """The connector's options as Spark is given them: paths from the file's folder, secrets filled in.
+
+    `what` names the stream or sink to whoever lacks a secret.
+    """
     return {
-        key: spark_path(value, base) if key.lower() in _PATHS else value for key, value in connector.options
+        key: spark_path(value, base) if key.lower() in _PATHS else value
+        for key, value in connector.filled_in(what or f"format {connector.format}").items()
     }
 
 
-def local_files(connector: Connector, base: Path) -> Path | None:
+def local_files(connector: Connector, base: Path, what: str = "") -> Path | None:
     """Where a connector's files are on this machine's disk, or None if they are not."""
-    path = next((value for key, value in resolve(connector, base).items() if key.lower() == "path"), None)
+    found = resolve(connector, base, what).items()
+    path = next((value for key, value in found if key.lower() == "path"), None)
     return None if path is None else local_path(path)
+
+
+def hide_options(spark: SparkSession, connector: Connector) -> None:
+    """Keeps options that hold secrets out of Spark's plans, and so of its logs of events."""
+    known = spark.conf.get(_HIDDEN, "") or ""
+    hidden = [re.escape(key) for key, value in connector.options if has_reference(value)]
+    if missing := [key for key in hidden if key not in known.split("|")]:
+        spark.conf.set(_HIDDEN, "|".join([*([known] if known else []), *missing]))
 
 
 @contextlib.contextmanager

@@ -16,11 +16,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.query.secret_reference import fill_in, has_reference
 from watersmeet.spark.exchange.labels import MAX_LABELS
+from watersmeet.spark.session.functions import remove_functions
+from watersmeet.spark.storage.disk import make_private, open_private
 
 MIN_JAVA = 17
 MIN_SPARK = (4, 3)
@@ -38,6 +41,7 @@ TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 REUSE = "spark.python.worker.reuse"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 SETTINGS: Mapping[str, str] = {
@@ -68,7 +72,7 @@ SETTINGS: Mapping[str, str] = {
     # For that page Spark describes the plan of every batch at length.
     "spark.sql.ui.explainMode": "simple",
     # Spark's own pattern of what its plans and logs must not show, and Kafka's login beside it.
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential",
+    REDACTION: "(?i)secret|password|token|access[.]?key|jaas|credential",
     # Text into time, and time into text, the same wherever the driver runs.
     "spark.sql.session.timeZone": "UTC",
 }
@@ -128,6 +132,10 @@ def new_session(
         )
     given = dict(conf or {})
     settings = {**SETTINGS, **_fitted(master, given), **given}
+    secrets = {key: fill_in(text, f"setting {key}") for key, text in given.items() if has_reference(text)}
+    if secrets:
+        hidden = "|".join(re.escape(key) for key in secrets)
+        settings[REDACTION] = f"{settings[REDACTION]}|{hidden}"
     # Workers started with another interpreter would not find what this one has; on a cluster it may have
     # another path, which its user has to name.
     if is_local(master) or "PYSPARK_PYTHON" not in os.environ:
@@ -135,13 +143,17 @@ def new_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # PySpark says so once per process; every feature used here is tested with the pandas installed.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    plain = {key: value for key, value in settings.items() if key not in secrets}
     builder = SparkSession.builder.master(with_retries(master)).appName(app_name)
-    for key, value in settings.items():
+    for key, value in {**plain, **secrets}.items():
         builder = builder.config(key, value)
     with _stderr_to(log):
+        # What the JVM is launched with is on its command line, where everybody on the machine can read it.
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(plain.items())))
         spark = builder.getOrCreate()
     # Spark takes a Python program for an interactive shell and falls back to its own level.
     spark.sparkContext.setLogLevel("ERROR")
+    remove_functions(spark)
     return spark
 
 
@@ -233,11 +245,11 @@ def _stderr_to(log: Path | None) -> Iterator[None]:
     if log is None:
         yield
         return
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_private(log.parent)
     sys.stderr.flush()
     kept = os.dup(2)
     try:
-        with log.open("ab") as file:
+        with open_private(log, "a") as file:
             os.dup2(file.fileno(), 2)
         yield
     finally:

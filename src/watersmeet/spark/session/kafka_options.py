@@ -67,7 +67,7 @@ def _sorted(
 ) -> KafkaOptions:
     for_spark: dict[str, str] = {}
     decoder: dict[str, str] = {}
-    for key, text in connector.options:
+    for key, text in connector.filled_in(what).items():
         name = key.lower()
         if name.startswith(_VALUE):
             decoder[key[len(_VALUE) :]] = text

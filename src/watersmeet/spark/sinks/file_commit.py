@@ -126,6 +126,7 @@ def begin(tree: Tree, writer: FileWriter, *, batch: int, queries: frozenset[str]
 
 def commit(tree: Tree, writer: FileWriter, attempt: Attempt) -> None:
     """Publishes the files that a try has staged; on return all of them are in place."""
+    tree.sync(attempt.staging)  # the record promises these files, so they come to the disk before it
     record = _record(writer, attempt, tree.files(attempt.staging))
     path = f"{writer.log}/batch-{attempt.batch}-{attempt.number}"
     if not tree.create(path, record.as_json()):

@@ -81,7 +81,7 @@ class FileSink:
 def open_files(target: Target) -> FileSink:
     """The folder that a sink names."""
     connector = target.connector
-    options = resolve(connector, target.base)
+    options = resolve(connector, target.base, target.what)
     path = next((options.pop(key) for key in list(options) if key.lower() == "path"), None)
     if path is None:
         raise ConfigurationError(f"{target.what} (format {connector.format}): add path = 'folder'")

@@ -181,11 +181,12 @@ def open_postgres(target: Target) -> PostgresSink:
 
 def _database(sink: Sink) -> Database:
     what = f"sink {sink.name}"
-    options = {key.lower(): value for key, value in sink.connector.options}
+    written = sink.connector.filled_in(what)
+    options = {key.lower(): value for key, value in written.items()}
     for name, example in (("url", "jdbc:postgresql://host:5432/database"), ("table", "answers")):
         if not options.get(name):
             raise ConfigurationError(f"{what} (format {FORMAT}): add {name} = '{example}'")
-    properties = {key: value for key, value in sink.connector.options if key.lower() not in ("url", "table")}
+    properties = {key: value for key, value in written.items() if key.lower() not in ("url", "table")}
     for name, variable in (("user", "PGUSER"), ("password", "PGPASSWORD")):
         if name not in options and variable in os.environ:
             properties[name] = os.environ[variable]

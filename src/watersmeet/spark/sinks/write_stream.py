@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink, format_duration
-from watersmeet.spark.session.connectors import refusals_named, resolve
+from watersmeet.spark.session.connectors import hide_options, refusals_named, resolve
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import Origin
@@ -67,11 +67,12 @@ def write_stream(
 
 
 def _writer(rows: DataFrame, target: Target) -> DataStreamWriter:
+    hide_options(target.spark, target.connector)
     opened = format_of(target.connector)
     kind = target.connector.format
     if opened is None or kind.lower() == formats.CONSOLE:
         # Any format whose package is installed; and the console, whose tables people know from Spark.
-        return rows.writeStream.format(kind).options(**resolve(target.connector, target.base))
+        return rows.writeStream.format(kind).options(**resolve(target.connector, target.base, target.what))
     sink = opened(target)
     sink.check(rows.columns)
     if not is_repeatable(rows):

@@ -75,7 +75,14 @@ def _folder(stream: Stream, base: Path) -> str | None:
     source = stream.source
     if source is None or source.format.lower() not in FILE_FORMATS:
         return None
-    path = next((value for key, value in resolve(source, base).items() if key.lower() == "path"), None)
+    path = next(
+        (
+            value
+            for key, value in resolve(source, base, f"stream {stream.name}").items()
+            if key.lower() == "path"
+        ),
+        None,
+    )
     if path is None:
         return None
     fixed = itertools.takewhile(lambda part: not is_pattern(part), os.path.normpath(path).split("/"))

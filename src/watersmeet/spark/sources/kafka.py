@@ -22,7 +22,7 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.metrics.progress import MALFORMED_OBSERVATION
-from watersmeet.spark.session.connectors import refusals_named
+from watersmeet.spark.session.connectors import hide_options, refusals_named
 from watersmeet.spark.session.kafka_options import KafkaOptions, source_options
 from watersmeet.spark.sources.source_format import Opening
 
@@ -62,14 +62,14 @@ class KafkaFormat:
 
 def read_messages(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
     """The stream's messages as they come, decoded."""
-    options = _options(stream)
+    options = _options(spark, stream)
     frame = spark.readStream.format("kafka").options(**options.connector).load()
     return decode_messages(frame, stream, options, base)
 
 
 def read_all_messages(spark: SparkSession, stream: Stream, base: Path) -> DataFrame:
     """The messages a stream's topic holds now, decoded."""
-    options = _options(stream)
+    options = _options(spark, stream)
     frame = spark.read.format("kafka").options(**options.for_batch()).load()
     return decode_messages(frame, stream, options, base)
 
@@ -105,8 +105,9 @@ def decode_messages(
     return frame.select(*columns, reason.alias(REASON), RAW)
 
 
-def _options(stream: Stream) -> KafkaOptions:
+def _options(spark: SparkSession, stream: Stream) -> KafkaOptions:
     assert stream.source is not None
+    hide_options(spark, stream.source)
     return source_options(f"stream {stream.name}", stream.source)
 
 

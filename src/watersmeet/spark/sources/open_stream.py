@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
-from watersmeet.spark.session.connectors import FILE_FORMATS, local_files
+from watersmeet.spark.session.connectors import FILE_FORMATS, hide_options, local_files
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.formats import format_of
 from watersmeet.spark.sources.source_format import Opening
@@ -53,6 +53,7 @@ def _opening(spark: SparkSession, stream: Stream, base: Path) -> Opening:
         raise ConfigurationError(
             f"stream {stream.name} has no source: declare one with WITH (format = 'parquet', path = '...')"
         )
+    hide_options(spark, stream.source)
     opening = Opening(spark, stream, stream.source, base)
     _check_path(opening)
     return opening
@@ -61,7 +62,7 @@ def _opening(spark: SparkSession, stream: Stream, base: Path) -> Opening:
 def _check_path(opening: Opening) -> None:
     """Refuses a missing path here, where the stream can still be named."""
     source = opening.source
-    path, written = local_files(source, opening.base), source.option("path")
+    path, written = local_files(source, opening.base, opening.what), source.option("path")
     if written is None:
         if source.format.lower() in FILE_FORMATS:
             raise ConfigurationError(f"{opening.what} (format {source.format}): add path = 'folder'")

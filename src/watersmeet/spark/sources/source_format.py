@@ -36,7 +36,7 @@ class Opening:
 
     @property
     def options(self) -> dict[str, str]:
-        return resolve(self.source, self.base)
+        return resolve(self.source, self.base, self.what)
 
 
 class SourceFormat(Protocol):

@@ -9,21 +9,24 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from watersmeet.spark.storage.disk import make_private, open_private, sync_folder
 from watersmeet.spark.storage.hadoop_files import HadoopFiles
 from watersmeet.spark.storage.paths import local_path
 
 
 def write_whole(path: Path, text: str, draft: Path) -> None:
-    """Writes a file on this machine's disk whole, or not at all.
+    """Writes a file on this machine's disk whole, or not at all, for its owner's eyes alone.
 
-    `draft` is hidden, so that a source that reads the folder ignores it.
+    It is there after a crash of the machine too. `draft` is hidden, so that a source that reads the folder
+    ignores it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with draft.open("w", encoding="utf-8") as file:
+    make_private(path.parent)
+    with open_private(draft, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+    sync_folder(path.parent)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Folder:
     def make(self, name: str) -> None:
         """Makes a folder inside, unless there is one."""
         if (local := self._local) is not None:
-            (local / name).mkdir(parents=True, exist_ok=True)
+            make_private(local / name)
         else:
             self._remote.act(name, lambda files, path: files.mkdirs(path))
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from watersmeet.spark.storage.disk import sync_folder
+
 HIDDEN = ("_", ".")  # readers of data pass over names that begin with these
 
 
@@ -37,6 +39,9 @@ class Tree(Protocol):
 
     def create(self, path: str, text: str) -> bool:
         """Writes a new file; False, and nothing is changed, if there is one already."""
+
+    def sync(self, folder: str) -> None:
+        """On return, what `files` lists is where no crash of the machine can undo it."""
 
     def move(self, source: str, target: str) -> None:
         """Renames a file, in place of a target that may be there; nothing if the source is gone."""
@@ -82,9 +87,10 @@ class LocalTree:
 
     def create(self, path: str, text: str) -> bool:
         target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make(target.parent)
         with draft_beside(target) as draft:
             draft.write_text(text, encoding="utf-8")
+            _sync_file(draft)
             try:
                 os.link(draft, target)  # unlike a rename, it never replaces what is there
             except FileExistsError:
@@ -93,12 +99,21 @@ class LocalTree:
                 if target.exists():
                     return False
                 draft.replace(target)
+        sync_folder(target.parent)
         return True
 
+    def sync(self, folder: str) -> None:
+        names = self.files(folder)
+        for name in names:
+            _sync_file(self.root / folder / name)
+        for each in {(self.root / folder / name).parent for name in names}:
+            sync_folder(each)
+
     def move(self, source: str, target: str) -> None:
-        (self.root / target).parent.mkdir(parents=True, exist_ok=True)
+        _make((self.root / target).parent)
         with contextlib.suppress(FileNotFoundError):
             os.replace(self.root / source, self.root / target)
+            sync_folder((self.root / target).parent)
 
     def remove(self, path: str) -> None:
         target = self.root / path
@@ -106,6 +121,17 @@ class LocalTree:
             shutil.rmtree(target, ignore_errors=True)  # another run may be removing it too
         else:
             target.unlink(missing_ok=True)
+
+
+def _make(folder: Path) -> None:
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

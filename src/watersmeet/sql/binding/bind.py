@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from watersmeet.query import Column, JoinGraph, Pipeline, Query, Sink, Stream
 from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
+from watersmeet.sql.binding.functions import refuse_functions
 from watersmeet.sql.binding.grouping import bind_aggregate
 from watersmeet.sql.binding.outputs import bind_outputs
 from watersmeet.sql.binding.repeatable import refuse_unrepeatable
@@ -88,19 +89,22 @@ def bind_query(text: str, streams: Iterable[Stream]) -> Query:
     return bind_select(first, {stream.name: stream for stream in streams})
 
 
-def bind_select(select: Select, catalog: Mapping[str, Stream], sinks: Iterable[Sink] = ()) -> Query:
-    """The query a SELECT means over the streams of a catalog."""
+def bind_select(
+    select: Select, catalog: Mapping[str, Stream], sinks: Iterable[Sink] = (), *, shared: bool = False
+) -> Query:
+    """The query a SELECT means over the streams of a catalog; `shared` if a shared dataflow is to run it."""
     try:
-        return _bind(select, {name.lower(): stream for name, stream in catalog.items()}, tuple(sinks))
+        return _bind(select, {name.lower(): each for name, each in catalog.items()}, tuple(sinks), shared)
     except RecursionError:
         raise select.source.refuse("this statement is nested too deeply", select.span) from None
 
 
-def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]) -> Query:
+def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...], shared: bool) -> Query:
     source = select.source
     sink = _find_sink(select, sinks)
     tree = refuse_unsupported(source, select.tree, select.span)
-    refuse_unrepeatable(source, tree, sink)
+    refuse_functions(select, shared=shared)
+    refuse_unrepeatable(select, sink)
     tables = bind_tables(source, tree, select.span, catalog)
     scope = tables.scope
     where = tree.args.get("where")

@@ -10,9 +10,10 @@ import re
 
 from sqlglot import exp
 
-from watersmeet.errors import SqlError
+from watersmeet.errors import Span, SqlError
 from watersmeet.query import Sink
-from watersmeet.sql.syntax.refuse import Source, span_of
+from watersmeet.sql.binding.calls import find_calls
+from watersmeet.sql.syntax.parse import Select
 
 _CLOCK = (
     "Select answer_time, which is the time of the answer itself; or give the sink's table a column that is "
@@ -31,33 +32,28 @@ _ADVICE = {
     **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _RUN),
     **dict.fromkeys(("input_file_block_start", "input_file_block_length"), _RUN),
 }
-_NAME = re.compile(r"`?(\w+)")
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-_TIME_OF_AN_ARGUMENT = re.compile(r"`?unix_timestamp`?\s*\(\s*[^)\s]", re.IGNORECASE)
 # Texts that Spark takes for a time of the day it reads them on: TIMESTAMP 'now', CAST('today' AS DATE).
 _DAY_OF_READING = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 
-def refuse_unrepeatable(source: Source, tree: exp.Select, sink: Sink | None) -> None:
+def refuse_unrepeatable(select: Select, sink: Sink | None) -> None:
     """Refuses such a function in a query whose answers are kept; the console keeps none."""
     if sink is None or sink.connector.format.lower() == "console":
         return
-    for node in tree.find_all(exp.Func):
-        text = _COMMENT.sub("", source.slice(span_of(node)))
-        found = _NAME.match(text)
-        name = found[1].lower() if found else ""
-        if name in _ADVICE and not _TIME_OF_AN_ARGUMENT.match(text):
-            raise _refusal(source, node, name, sink)
-        if isinstance(node, exp.Cast) and node.is_type(*exp.DataType.TEMPORAL_TYPES):
-            read = node.this.this if isinstance(node.this, exp.Literal) and node.this.is_string else ""
-            if found := _DAY_OF_READING.match(read):
-                raise _refusal(source, node, f"the time '{found[1]}'", sink)
+    for call in find_calls(select):
+        if call.name in _ADVICE and not (call.name == "unix_timestamp" and call.has_arguments):
+            raise _refusal(select, call.span, call.name, sink)
+    for cast in select.tree.find_all(exp.Cast):
+        is_text = isinstance(cast.this, exp.Literal) and cast.this.is_string
+        if is_text and cast.is_type(*exp.DataType.TEMPORAL_TYPES):
+            if found := _DAY_OF_READING.match(cast.this.this):
+                raise _refusal(select, cast, f"the time '{found[1]}'", sink)
 
 
-def _refusal(source: Source, node: exp.Func, what: str, sink: Sink) -> SqlError:
-    return source.refuse(
+def _refusal(select: Select, at: Span | exp.Expr, what: str, sink: Sink) -> SqlError:
+    return select.source.refuse(
         f"{what} gives another value when a batch is done again after a crash, and sink {sink.name} could "
         "not tell which answers it has already",
-        node,
+        at,
         _ADVICE.get(what, _CLOCK),
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sqlglot import exp
 
 from watersmeet.errors import Span
 from watersmeet.query import DAY_US, NO_LIMIT, Column, Connector, Sink, Stream, parse_duration
+from watersmeet.query.secret_reference import with_absolute_files
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream, Setting
 from watersmeet.sql.syntax.refuse import Source, nearest, span_of, suggest
 from watersmeet.sql.syntax.types import spell_type
@@ -19,6 +22,8 @@ STREAM_KEYS = ("event_time", "lateness", "idle_after", "max_ahead", "site")
 BY_EVENT_TIME = {"lateness": "be late", "max_ahead": "be ahead"}  # settings, and what they are about
 DEAD_LETTERS = "dead_letters"  # an option of the source, which names a sink
 _OPTION = "option."
+_FILE_NAME = re.compile(r"\w(?:[\w. -]*[\w.-])?")
+_MOST_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,15 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
 
 def declare_sink(source: Source, tree: CreateSink) -> Sink:
     """The sink a CREATE SINK declares."""
+    name = tree.this.name
+    if not _FILE_NAME.fullmatch(name) or len(name.encode()) > _MOST_BYTES:
+        raise source.refuse(
+            "a sink of this name could not keep its state in a folder of that name",
+            tree.this,
+            f"Use letters, digits, spaces and - _ . after a letter, at most {_MOST_BYTES} in all.",
+        )
     settings = _settings(source, tree.args.get("settings") or [])
-    return Sink(tree.this.name, _connector(source, tree.this, settings, "sink"))
+    return Sink(name, _connector(source, tree.this, settings, "sink"))
 
 
 def check_dead_letters(
@@ -174,12 +186,14 @@ def _connector(source: Source, name: exp.Expr, settings: dict[str, Setting], kin
             "Say what it is: WITH (format = 'parquet', path = '...').",
         )
     taken = {"format", *(STREAM_KEYS if kind == "stream" else ())}
-    options = [
-        (key[len(_OPTION) :] if key.lower().startswith(_OPTION) else key, str(setting.args["value"]))
+    base = Path(source.file).parent
+    written = [
+        (key[len(_OPTION) :] if key.lower().startswith(_OPTION) else key, setting)
         for key, setting in settings.items()
         if key not in taken
     ]
-    return Connector(format_name, tuple(options))
+    options = tuple((key, with_absolute_files(str(each.args["value"]), base)) for key, each in written)
+    return Connector(format_name, options, tuple((key, source.line(each)) for key, each in written))
 
 
 def _with_event_time(source: Source, stream: Stream, span: Span) -> Stream:

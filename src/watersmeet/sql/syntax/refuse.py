@@ -28,6 +28,11 @@ class Source:
     def slice(self, span: Span) -> str:
         return self.text[span.start : span.end]
 
+    def line(self, at: Span | exp.Expr) -> int:
+        """The number of the line on which something stands."""
+        span = at if isinstance(at, Span) else span_of(at)
+        return self.text.count("\n", 0, span.start) + 1
+
     def quote(self, at: Span | exp.Expr) -> str:
         """A piece of the text on one line, for use inside a message."""
         return " ".join(self.slice(at if isinstance(at, Span) else span_of(at)).split())
