@@ -45,9 +45,9 @@ def refuse_unrepeatable(select: Select, sink: Sink | None) -> None:
             raise _refusal(select, call.span, call.name, sink)
     for cast in select.tree.find_all(exp.Cast):
         is_text = isinstance(cast.this, exp.Literal) and cast.this.is_string
-        if is_text and cast.is_type(*exp.DataType.TEMPORAL_TYPES):
-            if found := _DAY_OF_READING.match(cast.this.this):
-                raise _refusal(select, cast, f"the time '{found[1]}'", sink)
+        found = _DAY_OF_READING.match(cast.this.this) if is_text else None
+        if found and cast.is_type(*exp.DataType.TEMPORAL_TYPES):
+            raise _refusal(select, cast, f"the time '{found[1]}'", sink)
 
 
 def _refusal(select: Select, at: Span | exp.Expr, what: str, sink: Sink) -> SqlError:
