@@ -17,7 +17,7 @@ class Tuning:
     chunk_bytes: int = 64 << 20
 
     # A bucket's part of a batch that is larger than this is joined in pieces as it comes in.
-    piece_bytes: int = 128 << 20
+    piece_bytes: int = 64 << 20
 
     # Answers leave the join in batches, and several batches go to Spark in one frame: every frame costs about
     # as much as thousands of answers. A frame of wide answers is handed over before it has so many.

@@ -9,10 +9,12 @@ it is, offsets are logged, replayed and committed as ever.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.spark.sources.batch_limits import BatchLimit
@@ -43,20 +45,27 @@ class ReadLimits:
             for number, name in enumerate(self._streams):
                 source = sources.apply(number)
                 if name is not None and name in allowed and present.contains(source):
-                    changed = changed.updated(source, self._read_limit(limits[name], allowed[name]))
+                    limit = _moved(present.apply(source), limits[name], allowed[name])
+                    changed = changed if limit is None else changed.updated(source, limit)
             getattr(execution, "uniqueSources_$eq")(changed)
-        except (Py4JError, AttributeError, TypeError):
+        except (Py4JError, AttributeError, TypeError, ValueError):
             return False
         self._allowed = dict(allowed)
         return True
 
-    def _read_limit(self, limit: BatchLimit, amount: int) -> Any:
-        from pyspark import SparkContext
 
-        context = SparkContext._active_spark_context
-        assert context is not None, "the query runs in it"
-        jvm: Any = context._jvm
-        kinds = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
-        if limit.in_rows:
+def _moved(present: Any, limit: BatchLimit, amount: int) -> Any:
+    """A limit of the kind that the source has now, which it is sure to understand; None of other kinds."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "the query runs in it"
+    jvm: Any = context._jvm
+    kinds = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit
+    match present.getClass().getSimpleName(), limit.in_rows:
+        case "ReadMaxRows", True:
             return kinds.maxRows(amount)
-        return kinds.maxBytes(amount) if amount else kinds.maxFiles(0)  # a limit in bytes takes one at least
+        case (("ReadMaxBytes" | "ReadMaxFiles"), False):  # of files; a limit in bytes takes one at least
+            return kinds.maxBytes(amount) if amount else kinds.maxFiles(0)
+        case "PythonStreamingSourceReadLimit", True:
+            fields = json.loads(present.json())
+            return present.copy(json.dumps({**fields, "max_rows": amount})) if "max_rows" in fields else None
+    return None
