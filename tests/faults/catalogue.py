@@ -21,6 +21,7 @@ class Fault:
 
 
 MACHINE = ("tests/machine",)
+CLOCKS = ("tests/testing/test_clocks.py",)
 
 FAULTS = (
     # read
@@ -54,6 +55,27 @@ FAULTS = (
         "max_ts=collected.max_ts,",
         "max_ts=collected.max_ts + 1,",
     ),
+    Fault(
+        "tuples of the far future are counted, and kept all the same",
+        "spark/exchange/collect.py",
+        "batch = kept",
+        "kept = batch",
+        CLOCKS,
+    ),
+    Fault(
+        "the time a query is stopped counts as silence",
+        "kernel/progress/watermark.py",
+        "stopped = max(0, min(began_us, now) - before)",
+        "stopped = 0",
+        CLOCKS,
+    ),
+    Fault(
+        "the watermark of a set goes on in batches that have nothing of it",
+        "kernel/progress/stream_bounds.py",
+        "if own.sources:",
+        "if own.now_us is not None:",
+        CLOCKS,
+    ),
     # route
     Fault(
         "a replicated tuple misses its last bucket",
@@ -71,7 +93,7 @@ FAULTS = (
     Fault(
         "a RANGE window ends a microsecond early",
         "query/window.py",
-        "return ts + (self.size + 1)",
+        "return _at_most(ts, NEVER - (self.size + 1)) + (self.size + 1)",
         "return ts + self.size",
     ),
     Fault(

@@ -137,6 +137,20 @@ def test_silence_before_and_after_a_stop_adds_up(how: str) -> None:
         assert (late.answers, late.metrics["late_r"]) == ([], 1)
 
 
+@pytest.mark.parametrize("how", ["rows", "pipeline"])
+def test_a_changed_lateness_counts_from_the_next_batch_on_whatever_workers_hold(how: str) -> None:
+    before, after = (
+        bind_query(JOINED, [declare(name, COLUMNS, event_time="ts", lateness=given) for name in ("l", "r")])
+        for given in ("0", "1 minute")
+    )
+    with InProcessEngine(before, HOW[how]) as engine:
+        engine.step({"l": [(1, 1, "12:00:00")], "r": [(1, 10, "12:00:00")]})
+        engine._queries = after
+        engine.restart(HOW[how], workers_stay=True)
+        engine.step({"l": [(1, 2, "12:00:30")], "r": [(1, 20, "12:00:30")]})
+        assert engine.step({"r": [(1, 30, "12:00:10")]}).metrics["late_r"] == 0
+
+
 def test_a_stream_that_sends_what_cannot_be_used_is_not_silent() -> None:
     with InProcessEngine(bind_query(JOINED, quiet("10 seconds"))) as engine:
         engine.step({"l": [(1, 1, "12:00:00")], "r": [(1, 10, "12:00:00")]}, now="12:00:00")

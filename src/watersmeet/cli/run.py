@@ -201,13 +201,15 @@ class Run:
         for name, progress in sorted(run.progress.items()):
             bad = progress.totals.malformed
             malformed = f", {count(bad)} malformed messages left out" if bad else ""
+            early = progress.totals.ahead
+            ahead = f", {count(early)} too far ahead" if early else ""
             limited = (
                 f", {count(progress.totals.shed)} tuples shed, {progress.totals.completeness:.1%} complete"
             )
             tell(
                 f"{name}: {progress.totals.batches} batches, {count(progress.totals.rows)} rows, "
-                f"{count(progress.totals.late)} late, {count(progress.totals.answers)} answers{malformed}"
-                f"{limited if progress.state_limit else ''}"
+                f"{count(progress.totals.late)} late{ahead}, {count(progress.totals.answers)} answers"
+                f"{malformed}{limited if progress.state_limit else ''}"
             )
 
     def _report_stop(self) -> None:

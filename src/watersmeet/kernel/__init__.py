@@ -26,7 +26,14 @@ from watersmeet.kernel.multiquery import (
     route_rows,
 )
 from watersmeet.kernel.output import DistinctValues
-from watersmeet.kernel.progress import LatenessPolicy, Punctuation, RowPositions, StreamBounds, Watermark
+from watersmeet.kernel.progress import (
+    LatenessPolicy,
+    Punctuation,
+    RowPositions,
+    StreamBounds,
+    Watermark,
+    describe_policies,
+)
 from watersmeet.kernel.routing import (
     NO_HOT_VALUES,
     Grid,
@@ -91,6 +98,7 @@ __all__ = [
     "cool",
     "coordinate",
     "decode_reports",
+    "describe_policies",
     "elapsed_us",
     "encode_reports",
     "fade",

@@ -257,9 +257,9 @@ def _end(window: Window, ts: int) -> int:
     """The semantics of time windows, said a second time: what the engine takes from a window is checked."""
     match window:
         case RangeWindow():
-            return ts + window.size + 1
+            return min(NEVER, ts + window.size + 1)
         case TumbleWindow():
-            return (ts // window.size + 1) * window.size
+            return min(NEVER, (ts // window.size + 1) * window.size)
         case UnboundedWindow():
             return NEVER
     raise _unknown(window)

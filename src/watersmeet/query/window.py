@@ -13,6 +13,9 @@ and the overlap is the answer's own lifetime. Rows of a stream are numbered in t
 equal ts are ordered by their values, column by column as declared, NULL first (arrival order must not matter,
 since a replay may not repeat it).
 
+Instants end at `NEVER`: an end that would come later is `NEVER`, a position before the first is the first. So
+a tuple at `NEVER` itself is inside of no window.
+
 A kind is one class here, and all that the rest of the engine knows of it are the methods of `Window`. Two
 properties hold of every kind, and expiry rests on them: a tuple is inside at its own ts or never, and of two
 tuples of a stream the earlier one never ends later.
@@ -128,10 +131,10 @@ class RangeWindow(TimeWindow):
     name = "RANGE"
 
     def end_us(self, ts: Position) -> Position:
-        return ts + (self.size + 1)
+        return _at_most(ts, NEVER - (self.size + 1)) + (self.size + 1)
 
     def first_inside(self, now: Position) -> Position:
-        return now - self.size
+        return _at_least(now, BEGINNING + self.size) - self.size
 
     def expected_tuples(self, rate_per_s: float) -> float:
         return rate_per_s * self.size / US_PER_S
@@ -147,10 +150,12 @@ class TumbleWindow(TimeWindow):
     name = "TUMBLE"
 
     def end_us(self, ts: Position) -> Position:
-        return (ts // self.size + 1) * self.size
+        rest = self.size - ts % self.size
+        return _at_most(ts, NEVER - rest) + rest
 
     def first_inside(self, now: Position) -> Position:
-        return now // self.size * self.size
+        passed = now % self.size
+        return _at_least(now, BEGINNING + passed) - passed
 
     def expected_tuples(self, rate_per_s: float) -> float:
         return rate_per_s * self.size / (2 * US_PER_S)
@@ -294,6 +299,20 @@ def name_window(window: Window) -> str:
         return f"[{name} {size}]"
     unit_us, unit = max((unit_us, unit) for unit, unit_us in UNITS_US.items() if int(size) % unit_us == 0)
     return f"[{name} {int(size) // unit_us} {unit.upper()}]"
+
+
+def _at_most(position: Position, bound: Position | int) -> Position:
+    if isinstance(position, int):
+        return min(position, int(bound))
+    lower: Numbers = np.minimum(position, bound)
+    return lower
+
+
+def _at_least(position: Position, bound: Position | int) -> Position:
+    if isinstance(position, int):
+        return max(position, int(bound))
+    higher: Numbers = np.maximum(position, bound)
+    return higher
 
 
 def _alike(position: Position, value: int) -> Position:

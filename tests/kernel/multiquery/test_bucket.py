@@ -282,7 +282,7 @@ def test_a_chunk_without_its_columns_is_refused_by_name() -> None:
 
 def test_more_streams_than_bits_are_refused() -> None:
     dataflow = replace(BASE, streams=tuple(f"s{n}" for n in range(64)))
-    with pytest.raises(ValueError, match="63 streams at most"):
+    with pytest.raises(ValueError, match="63 streams and sets of them at most"):
         list(SharedBucket(dataflow, 1).step({}, {}, {}, 0))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +19,14 @@ from tests.spark.pipelines import LATENESS_S, QUERIES, SECOND_US, Case, arrive, 
 from tests.spark.run_pipeline import Request
 from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
 from watersmeet.oracle import oracle
+from watersmeet.oracle.oracle import Tuple
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 
 ONCE = RunOptions(available_now=True)
 TIMESTAMP = pa.timestamp("us", "UTC")
+YEAR_3000_US = 32_503_680_000 * SECOND_US
 
 
 def _run(spark: SparkSession, case: Case, options: RunOptions = ONCE) -> PipelineRun:
@@ -120,7 +123,7 @@ def test_sparks_part_of_a_damaged_checkpoint_is_named_too(spark: SparkSession, t
         _run(spark, case)
 
 
-def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
+def test_late_tuples_and_those_with_no_event_time_or_one_far_ahead_are_counted_and_left_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     batches = random_batches(seed=44, count=3, keys=6)
@@ -133,7 +136,9 @@ def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
     null_times = pa.table(
         {"k": [1, 2, 3], "v": [1, 2, 3], "ts": pa.nulls(3, written.schema.field("ts").type)}
     )
-    pq.write_table(pa.concat_tables([written, null_times.cast(written.schema)]), file)
+    far_ahead = pa.table({"k": [1, 2], "v": [1, 2], "ts": pa.array([YEAR_3000_US] * 2, TIMESTAMP)})
+    wrong = [each.cast(written.schema) for each in (null_times, far_ahead)]
+    pq.write_table(pa.concat_tables([written, *wrong]), file)
     os.utime(file, (1_000_001, 1_000_001))  # still the second of its stream
     reported: list[int] = []
     run = Session(spark).run(
@@ -144,6 +149,35 @@ def test_late_tuples_and_those_with_a_null_event_time_are_counted_and_left_out(
     )
     assert sum(reported) == 3
     assert _late(run) == sum(expected.late.values())
+    assert sum(progress.totals.ahead for progress in run.progress.values()) == 2
+    case.check(spark)
+
+
+def test_batches_are_judged_by_the_time_spark_logs_and_runs_by_when_they_began(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark reads the rows, since there is a filter; a run that is over has left its start behind."""
+    batches = random_batches(seed=44, count=2, keys=6)
+    select = f"{QUERIES['plain']} AND b.v >= 0"
+    case = write_case(tmp_path, select, batches, stream_options=", idle_after = '1 hour'", arrived=1)
+    far_ahead = Tuple(YEAR_3000_US, {"k": 1, "v": 1})
+    given = replace(case, batches=[{**batch, "s2": [*batch["s2"], far_ahead]} for batch in batches])
+    arrive(given, [0])
+    ahead = []
+    for number in (0, 1):
+        arrive(given, [number])
+        run = _run(spark, case, RunOptions(available_now=True, flush=number == 1))
+        ahead += [progress.totals.ahead for progress in run.progress.values()]
+        starts = json.loads((case.checkpoint / "out" / "runs.json").read_text())
+        logged = [
+            json.loads(path.read_text().split("\n")[1])["batchTimestampMs"] * 1000
+            for path in (case.checkpoint / "out" / "spark" / "offsets").glob("[0-9]*")
+        ]
+        assert starts == sorted(starts)
+        assert len(starts) > number
+        assert starts[0] <= min(logged)
+        assert any(start <= max(logged) and start > starts[0] for start in starts) == bool(number)
+    assert ahead == [1, 1]
     case.check(spark)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,25 @@ def test_secrets_reach_the_connector_and_no_plan_of_sparks_or_ours(spark: SparkS
     shown = explain_plan(plan_physical(query, 2))
     assert "s1 from kafka (bootstrap = 'h:9092', topic = 't', kafka.sasl.jaas.config = '***'" in shown
     assert "hunter" not in plan.toString() + shown
+
+
+def test_a_message_from_the_far_future_is_a_dead_letter_with_its_reason(spark: SparkSession) -> None:
+    columns = (*COLUMNS, Column("ts", "timestamp"))
+    declared = replace(stream(columns), event_time="ts")
+    values = [
+        b'{"dest": "x", "ts": "%s"}' % when for when in (b"2020-01-01T00:00:00Z", b"3000-01-01T00:00:00Z")
+    ]
+    decoded = decode(messages(spark, *values, b'{"dest": "x"}', b"hello"), declared)
+    found = {row["offset"]: row["reason"] for row in dead_letters(decoded, declared, "parquet").collect()}
+    assert found == {
+        1: "its event time is more than 1 d ahead",
+        3: "the value is no JSON of the declared columns",
+    }
+    patient = replace(declared, max_ahead_us=None)
+    assert [row["offset"] for row in dead_letters(decoded, patient, "parquet").collect()] == [3]
+
+
+def test_messages_that_are_held_back_do_not_go_with_idle_after(spark: SparkSession) -> None:
+    declared = replace(stream(minOffsetsPerTrigger="1000"), idle_after_us=1)
+    with pytest.raises(WatersmeetError, match="minOffsetsPerTrigger holds messages back"):
+        read_messages(spark, declared, Path())

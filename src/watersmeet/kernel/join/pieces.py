@@ -90,7 +90,8 @@ def cells(
     width = (high - low) // count + 1
     parts_of: list[dict[str, Arrivals]] = [{} for _ in range(count)]
     for alias, arrivals in ready.items():
-        numbers = (arrivals.ts - low) // width
+        since = arrivals.ts.view(np.uint64) - np.uint64(low % 2**64)  # it may take all 64 bits
+        numbers = (since // np.uint64(width)).astype(np.int64)
         for group in groups_of(numbers):
             parts_of[int(numbers[group][0])][alias] = arrivals.pick(group)
     yield from parts_of

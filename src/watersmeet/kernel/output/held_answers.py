@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, TICK
 from watersmeet.kernel.state.chunks import HoldBuffer
-from watersmeet.query import BEGINNING
+from watersmeet.query import BEGINNING, NEVER
 
 BLOCK_ROWS = 1 << 18  # rows sampled at once
 
@@ -70,8 +70,9 @@ class AnswerSampler:
         every = self._every_us
         begin = np.maximum(np.asarray(batch.column(ANSWER_TS)), since)
         until = np.minimum(np.asarray(batch.column(ANSWER_END)), self.watermark)
-        first = -(-begin // every) * every
-        counts = np.maximum(0, (until - 1 - first) // every + 1)
+        wait = -begin % every
+        first = np.minimum(begin, NEVER - wait) + wait  # after the last tick of time there is none
+        counts = -(-(np.maximum(until, first) - first) // every)
         limits = np.cumsum(counts)
         for start in range(0, int(limits[-1]), BLOCK_ROWS):
             numbers = np.arange(start, min(start + BLOCK_ROWS, int(limits[-1])))

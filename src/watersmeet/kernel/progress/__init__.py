@@ -2,6 +2,6 @@
 
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.progress.stream_bounds import StreamBounds
-from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark
+from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, describe_policies
 
-__all__ = ["LatenessPolicy", "Punctuation", "RowPositions", "StreamBounds", "Watermark"]
+__all__ = ["LatenessPolicy", "Punctuation", "RowPositions", "StreamBounds", "Watermark", "describe_policies"]

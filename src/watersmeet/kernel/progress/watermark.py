@@ -62,6 +62,11 @@ def lateness_policies(query: Query) -> dict[str, LatenessPolicy]:
     return {stream.name: LatenessPolicy(stream.lateness_us, stream.idle_after_us) for stream in query.streams}
 
 
+def describe_policies(lateness: Mapping[str, LatenessPolicy]) -> str:
+    """All that a watermark goes by, as a text: a bucket that is kept goes by what it was made with."""
+    return ", ".join(f"{name} {each.lateness_us} {each.idle_after_us}" for name, each in lateness.items())
+
+
 @dataclass
 class Silence:
     """Follows when streams last brought rows, by the clock of the batches, less the time stopped since."""

@@ -21,7 +21,7 @@ from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.slice import SHORT_SPAN, Slice
 from watersmeet.kernel.tuning import Tuning
-from watersmeet.query import NEVER, Window
+from watersmeet.query import BEGINNING, NEVER, Window
 
 
 class Expiry(Protocol):
@@ -96,7 +96,7 @@ class WindowExpiry:
 
     def slice_base(self, width: int, number: int) -> int | None:
         is_of_time = not self.window.counts_rows and 0 < width <= SHORT_SPAN
-        return width * number if is_of_time else None
+        return max(BEGINNING, width * number) if is_of_time else None
 
     def slice_has_expired(self, piece: Slice, progress: int) -> bool:
         if self.window.counts_rows:

@@ -3,7 +3,7 @@
 This is the best form Spark accepts. The plain query with a watermark on every input is refused, because a
 join's output would carry two event-time columns into the next; so after each join only the first input keeps
 its event time as such, and the others' become plain numbers that later conditions compare. All windows must
-be RANGE, or state would never expire.
+be RANGE, or state would never expire. Tuples too far ahead of their batch are left out here too, uncounted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import ANSWER_TIME, Query, RangeWindow
 from watersmeet.query.expression import quote_name
+from watersmeet.spark.sources.event_time import too_far_ahead
 
 
 def cascade(query: Query, sources: Mapping[str, DataFrame]) -> DataFrame:
@@ -47,6 +48,8 @@ def _input(query: Query, number: int, sources: Mapping[str, DataFrame]) -> DataF
     """One input as a struct of its columns, its event time and its keys beside it."""
     item = query.inputs[number]
     source = sources[item.stream.name].alias(item.alias)
+    if (ahead := too_far_ahead(item.stream, item.alias)) is not None:
+        source = source.where(f"NOT coalesce({ahead}, false)")
     for condition in item.filters:
         source = source.where(condition.sql)
     read = query.columns_read(item.alias)

@@ -1,4 +1,8 @@
-"""Malformed messages into the sink that `dead_letters` names, by a streaming query beside the pipeline's own.
+"""Messages in error into the sink that `dead_letters` names, by a streaming query beside the pipeline's own.
+
+A message is in error if it is malformed, or if its event time is further ahead than the stream allows. The
+latter goes by the time of the batch it is read in, and this query has batches of its own: of a tuple within
+seconds of the bound it may judge otherwise than a query of the pipeline.
 
 The query reads the same topics, with a checkpoint of its own, and writes like any other: once into files and
 tables, at least once into Kafka. It fixes its offsets before the pipeline's queries fix theirs, so a message
@@ -28,6 +32,7 @@ from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID
 from watersmeet.spark.sinks.write_stream import write_stream
+from watersmeet.spark.sources.event_time import describe_ahead, too_far_ahead
 from watersmeet.spark.sources.kafka import RAW, REASON, read_messages
 from watersmeet.spark.storage.folder import Folder
 
@@ -87,8 +92,11 @@ class DeadLetters(RunningQuery):
 
 
 def dead_letters(decoded: DataFrame, stream: Stream, sink_format: str) -> DataFrame:
-    """The malformed among decoded messages, as the sink takes them."""
-    malformed = decoded.where(F.col(REASON).isNotNull())
+    """Those in error among decoded messages, as the sink takes them."""
+    if (ahead := too_far_ahead(stream, stream.name)) is not None:
+        reason = F.coalesce(F.col(REASON), F.when(F.expr(ahead), F.lit(describe_ahead(stream))))
+        decoded = decoded.alias(stream.name).withColumn(REASON, reason)
+    in_error = decoded.where(F.col(REASON).isNotNull())
     if sink_format == "kafka":
         facts = {"stream": F.lit(stream.name), "reason": F.col(REASON), "from": F.expr(_KAFKA_ID)}
         more = [
@@ -96,9 +104,9 @@ def dead_letters(decoded: DataFrame, stream: Stream, sink_format: str) -> DataFr
             for name, text in facts.items()
         ]
         headers = F.concat(F.coalesce(F.col(f"{RAW}.headers"), F.array()), F.array(*more))
-        return malformed.select(f"{RAW}.key", f"{RAW}.value", headers.alias("headers"))
+        return in_error.select(f"{RAW}.key", f"{RAW}.value", headers.alias("headers"))
     kind = "string" if sink_format in _TEXT_FORMATS else "binary"
-    return malformed.select(
+    return in_error.select(
         F.concat(F.lit(f"{stream.name}-"), F.expr(_KAFKA_ID)).alias(ANSWER_ID),
         F.lit(stream.name).alias("stream"),
         F.col(REASON).alias("reason"),

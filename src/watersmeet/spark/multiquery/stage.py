@@ -25,6 +25,7 @@ from watersmeet.kernel import (
     SharedRows,
     StreamBounds,
     decode_reports,
+    describe_policies,
     route_rows,
 )
 from watersmeet.query import BEGINNING
@@ -69,7 +70,7 @@ class LevelPlan:
 
     @property
     def kept_as(self) -> str:
-        return self.name
+        return f"{self.name}, {describe_policies(self.lateness)}"
 
 
 @dataclass(frozen=True)

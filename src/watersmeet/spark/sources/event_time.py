@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.query import Stream
+from watersmeet.query import Stream, format_duration
 from watersmeet.query.expression import quote_name
 
+BATCH_TIME_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
 ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares none
 
 
@@ -24,3 +25,15 @@ def event_microseconds(stream: Stream, alias: str) -> str:
     if column is not None and column.type == "timestamp_ntz":
         return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {text})"
     return f"unix_micros({text})"
+
+
+def too_far_ahead(stream: Stream, alias: str) -> str | None:
+    """Whether a tuple is further ahead of its micro-batch than it may be, as SQL text; None if any may be."""
+    if stream.event_time is None or stream.max_ahead_us is None:
+        return None
+    return f"{event_microseconds(stream, alias)} > {BATCH_TIME_SQL} + {stream.max_ahead_us}L"
+
+
+def describe_ahead(stream: Stream) -> str:
+    """What is wrong with such a tuple, for dead letters."""
+    return f"its event time is more than {format_duration(stream.max_ahead_us or 0)} ahead"

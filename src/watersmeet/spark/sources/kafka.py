@@ -108,6 +108,11 @@ def decode_messages(
 def _options(spark: SparkSession, stream: Stream) -> KafkaOptions:
     assert stream.source is not None
     hide_options(spark, stream.source)
+    if stream.idle_after_us is not None and stream.source.option("minOffsetsPerTrigger") is not None:
+        raise ConfigurationError(
+            f"stream {stream.name}: minOffsetsPerTrigger holds messages back, so the stream could be taken "
+            "for idle while it has some: leave it out, or idle_after"
+        )
     return source_options(f"stream {stream.name}", stream.source)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from watersmeet.kernel import BucketPlan, Grid
+from watersmeet.kernel import BucketPlan, Grid, describe_policies
 from watersmeet.spark.exchange.file_input import FileInput
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.sources.parquet.rows import FileColumn
@@ -38,6 +38,6 @@ class StagePlan:
 
     @property
     def kept_as(self) -> str:
-        """A bucket knows its limit: it is made anew when a query is resumed with another one."""
-        limit = self.bucket.limit
-        return self.name if limit is None else f"{self.name}, {limit.shed.value} within {limit.nbytes}"
+        """A bucket knows its limit, and how late streams may be: it is made anew when these are others."""
+        limit, name = self.bucket.limit, f"{self.name}, {describe_policies(self.bucket.lateness)}"
+        return name if limit is None else f"{name}, {limit.shed.value} within {limit.nbytes}"
