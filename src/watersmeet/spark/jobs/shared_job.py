@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -18,6 +18,7 @@ from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.answers import ANSWER, JSON_SCHEMA, AnswerDecoder
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
 from watersmeet.spark.session.connectors import hide_options, refusals_named
+from watersmeet.spark.session.environment import keep_renames_safe
 from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
@@ -25,6 +26,7 @@ from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.spark.storage.paths import spark_path
 
+_NUMBER = "_number"
 TAILED = 10_000  # answers of a batch, at most, that readers of tails get
 
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
@@ -70,6 +72,7 @@ class SharedJob(PolledQuery):
             on_answers=self.on_answers,
             tailed=self.tailed,
         )
+        keep_renames_safe(self.spark, self.folder)
         writer = (
             answers.blobs.writeStream.foreachBatch(fill)
             .option("checkpointLocation", spark_path(f"{self.folder}/spark"))
@@ -114,6 +117,12 @@ class SharedJob(PolledQuery):
         if takes_json(sink):
             return JSON_SCHEMA.names
         return [NAME, *(output.name for output in self.queries[min(numbers)].select)]
+
+
+def some_of_each(rows: DataFrame, count: int) -> DataFrame:
+    """The answers of each query, at most so many of one, so that one with many leaves room for the others."""
+    number = F.row_number().over(Window.partitionBy(NAME).orderBy(F.lit(1)))
+    return rows.withColumn(_NUMBER, number).where(F.col(_NUMBER) <= count).drop(_NUMBER)
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,6 @@ class _Fill:
         rows = self.answers.rows(blobs, found, numbers, as_json=True)
         texts: dict[str, list[str]] = {}
         if rows is not None:
-            for row in rows.orderBy(F.col(NAME)).limit(TAILED).collect():
+            for row in some_of_each(rows, max(1, TAILED // len(wanted))).collect():
                 texts.setdefault(row[NAME], []).append(row[ANSWER])
         self.on_answers(batch, texts)
