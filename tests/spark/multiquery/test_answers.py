@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import encode
 from watersmeet.spark.multiquery.answers import UnpackReady
+from watersmeet.spark.multiquery.fill import some_of_each
 from watersmeet.spark.multiquery.ship import ShippedDataflow
+from watersmeet.spark.multiquery.sinks import NAME
 
 DATAFLOW = SharedDataflow(
     levels=1,
@@ -46,3 +51,10 @@ def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
 def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
     rows = unpacked(UnpackReady(ShippedDataflow("", DATAFLOW), frozenset([4])), answers())
     assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]
+
+
+def test_a_query_with_many_answers_leaves_room_for_the_tails_of_others(spark: SparkSession) -> None:
+    texts = [("chatty", str(number)) for number in range(500)] + [("quiet", "1"), ("quiet", "2")]
+    shown = some_of_each(spark.createDataFrame(texts, f"{NAME} string, answer string"), 10).collect()
+    assert Counter(row[NAME] for row in shown) == {"chatty": 10, "quiet": 2}
+    assert shown[0].asDict().keys() == {NAME, "answer"}

@@ -3,13 +3,23 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.session import environment
-from watersmeet.spark.session.environment import check_java, check_session, default_partitions, new_session
+from watersmeet.spark.session.environment import (
+    FILE_MANAGER,
+    QUICK_FILES,
+    check_java,
+    check_session,
+    default_partitions,
+    keep_renames_safe,
+    new_session,
+)
 
 HDFS_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
@@ -162,3 +172,23 @@ def test_settings_that_only_cost_speed_come_back_as_advice(spark: SparkSession) 
         f"{environment.CHANGELOG} is false: a batch uploads its whole state, not what changed; "
         f'spark.conf.set("{environment.CHANGELOG}", "true")',
     )
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "given", "left"),
+    [
+        ("/data/flow", QUICK_FILES, QUICK_FILES),
+        ("file:/data/flow", QUICK_FILES, QUICK_FILES),
+        ("hdfs:///data/flow", QUICK_FILES, None),
+        ("s3a://bucket/flow", QUICK_FILES, None),
+        ("s3a://bucket/flow", "their.own", "their.own"),
+        ("s3a://bucket/flow", None, None),
+    ],
+)
+def test_only_a_checkpoint_on_this_disk_is_renamed_our_way(
+    checkpoint: str, given: str | None, left: str | None
+) -> None:
+    conf = {FILE_MANAGER: given} if given else {}
+    session = SimpleNamespace(conf=SimpleNamespace(get=conf.get, unset=conf.pop))
+    keep_renames_safe(cast(SparkSession, session), checkpoint)
+    assert conf.get(FILE_MANAGER) == left

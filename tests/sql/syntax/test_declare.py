@@ -118,3 +118,21 @@ def test_dead_letters_go_to_a_sink_of_their_own() -> None:
         parse_statements(stream + sink.replace("bad", "bat"))
     with pytest.raises(SqlError, match="sink BAD takes answers, so it cannot take dead letters"):
         parse_statements(stream + sink + "INSERT INTO bad SELECT a FROM s;")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "../up", "..", ".hidden", "a\\b", "a\tb", "a\x07b", "x" * 65, "ä" * 33, "a ", "-a", "a:b", "a*"],
+)
+def test_a_sink_is_called_what_a_folder_can_be_called(name: str) -> None:
+    with pytest.raises(SqlError, match="could not keep its state in a folder of that name"):
+        parse_pipeline(f"CREATE SINK `{name}` WITH (format = 'noop')")
+
+
+@pytest.mark.parametrize("name", ["out", "two words", "größe", "_x.y-z", "x" * 64, "9"])
+def test_other_names_of_sinks_stay(name: str) -> None:
+    assert parse_pipeline(f"CREATE SINK `{name}` WITH (format = 'noop')").sinks[0].name == name
+    with pytest.raises(SqlError, match="declared twice"):
+        parse_pipeline(
+            f"CREATE SINK `{name}` WITH (format = 'noop'); CREATE SINK `{name.upper()}` WITH (format = 'noop')"
+        )

@@ -66,6 +66,8 @@ def parse_statistics(text: str) -> Statistics:
         raise ConfigurationError(
             f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
         ) from error
+    except RecursionError:
+        raise ConfigurationError("not JSON of statistics: it is nested too deeply") from None
     fields = _Node(data, "").fields(*FIELDS)
     if "version" in fields and fields["version"].number() != VERSION:
         raise fields["version"].refuse(f"{VERSION}")

@@ -68,6 +68,13 @@ class RegistryFolder:
         found = (self.path / folder).glob(f"[!.]*{suffix}")
         return sorted(path.name.removesuffix(suffix) for path in found)
 
+    def size(self, name: str) -> int | None:
+        """The bytes of a file; None if it is not there."""
+        try:
+            return (self.path / name).stat().st_size
+        except OSError:
+            return None
+
     def age_s(self, name: str) -> float | None:
         """How long ago a file was written or touched; None if it is not there."""
         try:

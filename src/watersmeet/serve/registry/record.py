@@ -170,7 +170,7 @@ def read_record(folder: RegistryFolder) -> RegistryRecord | None:
         return None
     try:
         return _parse(msgspec.json.decode(text))
-    except (msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError):
+    except (msgspec.MsgspecError, RecursionError, ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
             f"{folder.path / RECORD} is damaged, or of another version. Restore it from a backup, or serve "
             "another folder"

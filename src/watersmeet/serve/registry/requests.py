@@ -6,6 +6,7 @@ either side is killed, the files that are left say what is still to be done.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from watersmeet.serve.registry.folder import RegistryFolder
 REQUESTS = "requests"
 REPLIES = "replies"
 POLL_S = 0.1
+MOST_BYTES = 64_000_000
+_ID = re.compile(r"[\w-]{1,64}")  # any other could not name a reply
 UNREAD_S = 3600  # a reply that nobody has read by then is removed
 
 
@@ -83,9 +86,12 @@ class Mailbox:
     folder: RegistryFolder
 
     def pending(self) -> list[str]:
-        """The ids of requests without a reply, in order; requests that have one are removed."""
+        """The ids of requests without a reply, in order; requests that have one are removed.
+
+        Files with names that no client gives are left alone.
+        """
         waiting = []
-        for request_id in self.folder.names(REQUESTS, ".json"):
+        for request_id in filter(_ID.fullmatch, self.folder.names(REQUESTS, ".json")):
             if (self.folder.path / _reply_file(request_id)).exists():
                 self.folder.remove(_request_file(request_id))
             else:
@@ -94,12 +100,16 @@ class Mailbox:
 
     def open(self, request_id: str) -> Request | None:
         """A request; None where it is gone; refuses one that cannot be understood."""
+        if (self.folder.size(_request_file(request_id)) or 0) > MOST_BYTES:
+            raise ConfigurationError(
+                f"the request is longer than {MOST_BYTES:,} bytes: submit the queries in several"
+            )
         text = self.folder.read(_request_file(request_id))
         if text is None:
             return None
         try:
             return msgspec.json.decode(text, type=Submit | Drop | Resume)
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, RecursionError):
             raise ConfigurationError("the request cannot be read: send it again") from None
 
     def reply(self, request_id: str, reply: Reply) -> None:

@@ -36,5 +36,5 @@ def read_status(folder: RegistryFolder) -> Status | None:
     """The last status; None if there is none or it cannot be read, since nothing depends on it."""
     try:
         return msgspec.json.decode(folder.read(STATUS) or "", type=Status)
-    except msgspec.DecodeError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

@@ -198,7 +198,7 @@ class Checkpoint:
                 return None  # of another state format, but there is no state yet
         except OSError as error:
             raise self._unreadable(error) from None
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise self._unreadable("it is not what was written there") from None
 
     def _write(self, record: Record) -> None:

@@ -20,6 +20,7 @@ from watersmeet.spark.multiquery.culprits import Blame, Numbers
 from watersmeet.spark.multiquery.fill import Fill, Filled, OnAnswers, Trial
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
 from watersmeet.spark.session.connectors import hide_options, refusals_named
+from watersmeet.spark.session.environment import keep_renames_safe
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
@@ -63,6 +64,7 @@ class SharedJob(PolledQuery):
             partitions=self.partitions,
             checkpoint=self.folder,
         )
+        keep_renames_safe(self.spark, self.folder)
         writer = (
             answers.blobs.writeStream.foreachBatch(self.trial or self._fill(answers.decoder, filled))
             .option("checkpointLocation", spark_path(f"{self.folder}/spark"))

@@ -20,7 +20,7 @@ from functools import partial
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import DataError, WatersmeetError
@@ -36,6 +36,8 @@ from watersmeet.spark.sinks.target import Batch, BatchSink
 TAILED = 10_000  # answers of a batch, at most, that readers of tails get
 SINK_PATIENCE_S = 30.0  # for a sink to come back
 SINK_PAUSE_S = 5.0
+
+_NUMBER = "_number"
 
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
 
@@ -185,13 +187,20 @@ class _BatchFill:
         texts: dict[str, list[str]] = {}
         try:
             rows = self._rows(numbers, as_json=True)
-            for row in () if rows is None else rows.orderBy(F.col(NAME)).limit(TAILED).collect():
+            room = max(1, TAILED // len(wanted))
+            for row in () if rows is None else some_of_each(rows, room).collect():
                 texts.setdefault(row[NAME], []).append(row[ANSWER])
             fill.on_answers(self.batch, texts)
         except (PySparkException, Py4JJavaError, OSError):
             if fill.is_stopped():
                 raise
             # The sinks have it all: whoever looks on beside them must not hold up the others.
+
+
+def some_of_each(rows: DataFrame, count: int) -> DataFrame:
+    """The answers of each query, at most so many of one, so that one with many leaves room for the others."""
+    number = F.row_number().over(Window.partitionBy(NAME).orderBy(F.lit(1)))
+    return rows.withColumn(_NUMBER, number).where(F.col(_NUMBER) <= count).drop(_NUMBER)
 
 
 @dataclass

@@ -24,6 +24,7 @@ from watersmeet.query.secret_reference import fill_in, has_reference
 from watersmeet.spark.exchange.labels import MAX_LABELS
 from watersmeet.spark.session.functions import remove_functions
 from watersmeet.spark.storage.disk import make_private, open_private
+from watersmeet.spark.storage.paths import local_path
 
 MIN_JAVA = 17
 MIN_SPARK = (4, 3)
@@ -40,6 +41,7 @@ STATE_RECORDS = "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateR
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 REUSE = "spark.python.worker.reuse"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+QUICK_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 REDACTION = "spark.redaction.regex"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -134,7 +136,8 @@ def new_session(
     settings = {**SETTINGS, **_fitted(master, given), **given}
     secrets = {key: fill_in(text, f"setting {key}") for key, text in given.items() if has_reference(text)}
     if secrets:
-        hidden = "|".join(re.escape(key) for key in secrets)
+        # Spark passes such settings on to Hadoop, where they are named without the prefix.
+        hidden = "|".join(re.escape(key.removeprefix("spark.hadoop.")) for key in secrets)
         settings[REDACTION] = f"{settings[REDACTION]}|{hidden}"
     # Workers started with another interpreter would not find what this one has; on a cluster it may have
     # another path, which its user has to name.
@@ -173,12 +176,19 @@ def _fitted(master: str, conf: Mapping[str, str]) -> dict[str, str]:
     if master.startswith("local"):
         # On a local disk the default one starts ten processes for every file of a checkpoint (`readlink` for
         # each rename, `chmod`), eighty a batch. Renames are as atomic with this one.
-        settings[FILE_MANAGER] = (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        )
+        settings[FILE_MANAGER] = QUICK_FILES
         # Workers are forked from a process that has the kernel loaded (executors elsewhere may not have it).
         settings["spark.python.daemon.module"] = "watersmeet.spark.daemon"
     return settings
+
+
+def keep_renames_safe(spark: SparkSession, checkpoint: str) -> None:
+    """Leaves the choice of how files are renamed to Spark, where a checkpoint is not on this machine's disk.
+
+    Ours is for that disk alone: elsewhere two runs that write one batch might both take theirs for the first.
+    """
+    if local_path(checkpoint) is None and spark.conf.get(FILE_MANAGER, None) == QUICK_FILES:
+        spark.conf.unset(FILE_MANAGER)
 
 
 def _java_options() -> str:

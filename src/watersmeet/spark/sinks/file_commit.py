@@ -169,7 +169,7 @@ def _read(tree: Tree, writer: FileWriter, name: str) -> Record:
         files = tuple((staged, published) for staged, published in fields["files"])
         queries = frozenset(fields["queries"])
         return Record(int(found[1]), int(found[2]), queries, fields["staging"], files)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
             f"{writer.log}/{name} is damaged: nobody can tell which answers of its batch are published. "
             "Put it back from a copy, or start with another checkpoint and another folder"

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Connector, Sink, format_duration
 from watersmeet.spark.session.connectors import hide_options, refusals_named, resolve
+from watersmeet.spark.session.environment import keep_renames_safe
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import Origin
@@ -51,6 +52,7 @@ def write_stream(
         name=name,
         ready=ready,
     )
+    keep_renames_safe(target.spark, target.checkpoint)
     with refusals_named(target.what, target.connector):
         writer = (
             _writer(frame, target)

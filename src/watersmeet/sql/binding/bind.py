@@ -21,6 +21,7 @@ from watersmeet.sql.syntax.declare import (
     refuse_duplicates,
 )
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream
+from watersmeet.sql.syntax.nesting import TOO_DEEP
 from watersmeet.sql.syntax.parse import Select, parse_statement_list
 from watersmeet.sql.syntax.refuse import Source, span_of, suggest
 from watersmeet.sql.syntax.unsupported import refuse_unsupported
@@ -96,7 +97,7 @@ def bind_select(
     try:
         return _bind(select, {name.lower(): each for name, each in catalog.items()}, tuple(sinks), shared)
     except RecursionError:
-        raise select.source.refuse("this statement is nested too deeply", select.span) from None
+        raise select.source.refuse(TOO_DEEP, select.span) from None
 
 
 def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...], shared: bool) -> Query:

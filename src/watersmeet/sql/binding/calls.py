@@ -51,9 +51,10 @@ def find_calls(select: Select) -> Iterator[Call]:
             closes = tokens[index + 2].token_type == TokenType.R_PAREN if index + 2 < len(tokens) else True
             yield Call(_name(tokens[index]), span, first < index, not closes)
     for node in select.tree.find_all(exp.Func):
-        text = select.source.slice(span_of(node))
-        if not isinstance(node, exp.Anonymous) and _WORD.fullmatch(text):
-            yield Call(text.lower(), span_of(node))
+        if not isinstance(node, exp.Anonymous) and next(node.iter_expressions(), None) is None:
+            text = select.source.slice(span_of(node))
+            if _WORD.fullmatch(text):
+                yield Call(text.lower(), span_of(node))
 
 
 def _name(token: Token) -> str:

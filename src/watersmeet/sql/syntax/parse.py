@@ -11,6 +11,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from watersmeet.errors import Span, SqlError
 from watersmeet.sql.syntax.dialect import Cql, CqlParser, CqlSyntaxError, CreateSink, CreateStream, InsertInto
+from watersmeet.sql.syntax.nesting import TOO_DEEP, refuse_deep_text, refuse_deep_tree
 from watersmeet.sql.syntax.refuse import Source, span_of
 
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]"}
@@ -94,6 +95,7 @@ def split_tokens(tokens: list[Token]) -> Iterator[list[Token]]:
 
 def _parse_statement(source: Source, tokens: list[Token]) -> Statement:
     _check_brackets(source, tokens)
+    refuse_deep_text(source, tokens)
     first = tokens[0]
     if first.token_type not in _STATEMENTS:
         raise source.refuse(
@@ -103,6 +105,7 @@ def _parse_statement(source: Source, tokens: list[Token]) -> Statement:
         )
     body, emit = _cut_emit(source, tokens)
     tree = _parse_tree(source, body)
+    refuse_deep_tree(source, tree, _around(body))
     if isinstance(tree, CreateStream | CreateSink):
         return tree
     sink = tree.this if isinstance(tree, InsertInto) else None
@@ -153,7 +156,7 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
     except CqlSyntaxError as problem:
         raise source.refuse(problem.problem, problem.span, problem.advice) from None
     except RecursionError:
-        raise source.refuse("this statement is nested too deeply", _around(tokens)) from None
+        raise source.refuse(TOO_DEEP, _around(tokens)) from None
     except SqlError:
         raise
     except SqlglotError as error:
