@@ -48,6 +48,7 @@ SMALL = Tuning(
     answer_rows=5,
     batches_per_frame=2,
     messages_per_frame=4,
+    handed_on_at_once=2,
     state_value_bytes=2000,
     small_chunk_bytes=1000,
     tokens_kept=3,

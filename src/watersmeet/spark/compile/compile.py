@@ -34,6 +34,7 @@ from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.distinct import LEFT_OUT
 from watersmeet.spark.stages.shipped_stage import ship_stage
@@ -79,6 +80,7 @@ class Compiler:
             hot=read_hot_key_settings(self.spark, self.checkpoint),
             ship=partial(ship_dataflow, self.spark),
             parallelism=self.spark.sparkContext.defaultParallelism,
+            tuning=session_tuning(self.spark),
         )
         return plan_tasks(self.plan, options)
 

@@ -13,6 +13,7 @@ from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.sources.read_sources import Sources
 
 
@@ -42,6 +43,7 @@ def stream_answers(
         partitions=partitions,
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
         direct={name: each.root for name, each in sources.files.items()},
+        tuning=session_tuning(spark),
     )
     blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
     return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))
