@@ -23,7 +23,6 @@ SMALL = Tuning(
     max_slices_per_append=4,
     min_rows_per_slice=2,
     max_rows_per_slice=8,
-    block_bytes=2000,
 )
 
 

@@ -44,6 +44,7 @@ Rows = list[tuple[Any, ...]]
 SMALL_SHARED = replace(
     SMALL,
     cell_windows=2,
+    block_bytes=2000,
     held_results=10,
     cut_result_rows=2,
 )
