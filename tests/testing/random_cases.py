@@ -49,6 +49,7 @@ SMALL = Tuning(
     answer_rows=5,
     batches_per_frame=2,
     messages_per_frame=4,
+    handed_on_at_once=2,
     state_value_bytes=2000,
     small_chunk_bytes=1000,
     tokens_kept=3,
@@ -56,7 +57,7 @@ SMALL = Tuning(
     late_bytes=1,
     read_rows=7,
     chosen_rows=3,
-    kernel=SMALL_KERNEL,
+    kernel=replace(SMALL_KERNEL, block_bytes=600),
 )
 
 VARIANTS = (

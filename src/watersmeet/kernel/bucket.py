@@ -56,7 +56,7 @@ class BucketPlan:
     def held_answers(self) -> HeldAnswers | None:
         """What holds answers that wait, if they do; empty."""
         if self.emit_every_us is not None:
-            return AnswerSampler(HELD, self.emit_every_us)
+            return AnswerSampler(HELD, self.emit_every_us, self.tuning.block_bytes)
         return AnswerDelay(HELD) if self.delays_answers else None
 
 

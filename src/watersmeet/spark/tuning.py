@@ -23,11 +23,12 @@ class Tuning:
     # as much as thousands of answers. A frame of wide answers is handed over before it has so many.
     answer_rows: int = 1 << 16
     batches_per_frame: int = 16
-    frame_bytes: int = 64 << 20
+    frame_bytes: int = 32 << 20
 
     # The same for a level of a shared dataflow, whose frames hold messages.
     messages_per_frame: int = 512
     message_frame_bytes: int = 16 << 20
+    handed_on_at_once: int = 64  # messages that pass a level on their way to another
 
     # A state value of more than a few megabytes is slow to write and to read; small chunks share values.
     state_value_bytes: int = 2 << 20

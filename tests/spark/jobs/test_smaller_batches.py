@@ -16,6 +16,7 @@ from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.job import SMALLEST_AFTER_KILL, Job, RunOptions
 from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.jobs.retries import RETRIES
+from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.spark.tuning import DEFAULT
 
@@ -41,6 +42,9 @@ class FakeStreamingQuery:
         """It has ended, or ends."""
 
 
+PLAIN: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))  # a session without settings
+
+
 def sources(smaller: int = 1) -> Sources:
     return Sources({}, {}, batch_bytes=1024 // smaller)
 
@@ -53,7 +57,7 @@ class Scripted(PolledQuery):
     taken: list[tuple[int, int]] = field(default_factory=list)
 
     def launch(self) -> Any:
-        self.taken.append((self.sources.batch_bytes, self._tuning.piece_bytes))
+        self.taken.append((self.sources.batch_bytes, session_tuning(PLAIN, self._smaller).piece_bytes))
         return FakeStreamingQuery(self.script[min(len(self.taken) - 1, len(self.script) - 1)])
 
 

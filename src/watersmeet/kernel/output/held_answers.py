@@ -15,11 +15,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.columns.row_bytes import value_bytes
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, TICK
 from watersmeet.kernel.state.chunks import HoldBuffer
+from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query import BEGINNING, NEVER
 
-BLOCK_ROWS = 1 << 18  # rows sampled at once
+BLOCK_ROWS = 1 << 18  # rows sampled at once, where they are not wide
 
 
 class HeldAnswers(Protocol):
@@ -53,7 +55,9 @@ class AnswerDelay:
 class AnswerSampler:
     """Repeats answers at each tick of their lifetimes, as the watermark passes the ticks."""
 
-    def __init__(self, section: str, every_us: int) -> None:
+    def __init__(self, section: str, every_us: int, block_bytes: int = DEFAULT_TUNING.block_bytes) -> None:
+        """`block_bytes` is what an answer's rows may take at once, or it is one row."""
+        self._block_bytes = block_bytes
         self.buffer = HoldBuffer(section, ANSWER_END)
         self.watermark = BEGINNING
         self._every_us = every_us
@@ -74,8 +78,10 @@ class AnswerSampler:
         first = np.minimum(begin, NEVER - wait) + wait  # after the last tick of time there is none
         counts = -(-(np.maximum(until, first) - first) // every)
         limits = np.cumsum(counts)
-        for start in range(0, int(limits[-1]), BLOCK_ROWS):
-            numbers = np.arange(start, min(start + BLOCK_ROWS, int(limits[-1])))
+        widest = sum(int(np.max(value_bytes(column), initial=0)) for column in batch.columns)
+        rows = max(1, min(BLOCK_ROWS, self._block_bytes // (widest + limits.itemsize)))
+        for start in range(0, int(limits[-1]), rows):
+            numbers = np.arange(start, min(start + rows, int(limits[-1])))
             owners = np.searchsorted(limits, numbers, side="right")
             ticks = first[owners] + every * (numbers - (limits[owners] - counts[owners]))
             yield batch.take(pa.array(owners)).append_column(TICK, pa.array(ticks))

@@ -34,11 +34,11 @@ from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.distinct import LEFT_OUT
 from watersmeet.spark.stages.shipped_stage import ship_stage
 from watersmeet.spark.storage.run_starts import begin_run
-from watersmeet.spark.tuning import DEFAULT, Tuning
 
 _TICK_CLOCK = "__tick_clock"
 _TICK_ORIGIN_US = 10**16  # ticks before 1970 are on the clock too
@@ -55,7 +55,7 @@ class Compiler:
     files: Mapping[str, FileNames] = field(default_factory=dict)  # names of the files of some sources
     limit: StateLimit | None = None  # of the whole query
     checkpoint: str | None = None  # the folder of the query's checkpoint, where it is known
-    tuning: Tuning = DEFAULT
+    smaller: int = 1  # by how much batches, and so the pieces they are joined in, had to be made smaller
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame."""
@@ -83,7 +83,7 @@ class Compiler:
             ship=partial(ship_dataflow, self.spark),
             parallelism=self.spark.sparkContext.defaultParallelism,
             starts=begin_run(self.spark, self.query.streams, self.checkpoint),
-            tuning=self.tuning,
+            tuning=session_tuning(self.spark, self.smaller),
         )
         return plan_tasks(self.plan, options)
 

@@ -74,7 +74,7 @@ class Job(PolledQuery):
             files=self.sources.files,
             limit=self.options.limit,
             checkpoint=self.checkpoint.folder,
-            tuning=self._tuning,
+            smaller=self._smaller,
         ).answers()
         is_finite = self.options.available_now or self._ending
         query = write_stream(

@@ -16,10 +16,8 @@ from watersmeet.spark.metrics.batch_reports import BatchReports, Report, all_rep
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.pace.pacing import Pacing, start_pacing
 from watersmeet.spark.sources.read_sources import Sources
-from watersmeet.spark.tuning import DEFAULT, Tuning
 
 SMALLEST = 1024  # batches are never cut to less than this part of what they were
-LEAST_PIECE = 1 << 20
 
 ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
@@ -88,11 +86,6 @@ class PolledQuery(RunningQuery):
         self._smaller *= 2
         self.sources = self.read_smaller(self._smaller)
         return True
-
-    @property
-    def _tuning(self) -> Tuning:
-        """The sizes by which tasks work; where batches had to be made smaller, so are their pieces."""
-        return replace(DEFAULT, piece_bytes=max(LEAST_PIECE, DEFAULT.piece_bytes // self._smaller))
 
     def _start_pacing(
         self,

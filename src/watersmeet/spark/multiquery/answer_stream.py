@@ -13,6 +13,7 @@ from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler, dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_dataflow
+from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.spark.storage.run_starts import begin_run
 
@@ -48,6 +49,7 @@ def stream_answers(
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
         direct={name: each.root for name, each in sources.files.items()},
         starts=begin_run(spark, streams, checkpoint),
+        tuning=session_tuning(spark),
     )
     blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()
     return AnswerStream(blobs, AnswerDecoder(ship, queries, column_types(streams, sources.tuples)))

@@ -101,7 +101,10 @@ class LevelState:
         self.feed_levels = {feed.name: feed.levels for feed in dataflow.feeds}
         self._followed = {name for tail in dataflow.tails for name in tail.streams} or {*dataflow.streams}
 
-    def step(self, batch: LevelInput) -> Iterator[SharedRows]:
+    def step(self, batch: LevelInput | None) -> Iterator[SharedRows]:
+        """Joins a batch; None while it has not arrived as a whole."""
+        if batch is None:
+            return iter(())
         return self.bucket.step(batch.chunks, batch.before, batch.after, batch.batch, self.live)
 
     def persisted(self) -> list[PersistedChunk]:
@@ -121,7 +124,7 @@ class LevelState:
         return self.bucket.nbytes
 
 
-class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput, Iterator[SharedRows]]):
+class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput | None, Iterator[SharedRows]]):
     """Runs one level."""
 
     codec = LEVEL_MESSAGES
@@ -163,14 +166,19 @@ class LevelWork:
         self._after: Mapping[str, int] = {}
         self._frames = _MessageFrames(plan.tuning)
 
-    def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput]:
-        """What is for this level; all else is handed on, and the streams' bounds to the next level."""
+    def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput | None]:
+        """What is for this level; all else is handed on, and the streams' bounds to the next level.
+
+        Answers of earlier levels may be many: they go on as they come, with None, which is no batch.
+        """
         batch = known_batch()
         if batch is None:
             raise DataError("a shared dataflow runs in a streaming query alone")
         for message in messages:
             is_own = level_of(message) == self._plan.level
             (self._own if is_own else self._handed_on).append(message)
+            if len(self._handed_on) >= self._plan.tuning.handed_on_at_once:
+                yield None
         before, after = self._follow()
         self._after = after
         if self._plan.level < self._plan.ship.dataflow.levels:
@@ -178,16 +186,17 @@ class LevelWork:
         yield LevelInput(self._chunks(), before, after, batch)
 
     def answer(self, found: Iterator[SharedRows]) -> Iterator[pd.DataFrame]:
+        yield from self._hand_on()
         before = time.perf_counter()
         for rows in found:
             self._kernel_s += time.perf_counter() - before
             yield from self._frames.put(self._messages(rows))
+            del rows  # not beside the next ones
             before = time.perf_counter()
         self._kernel_s += time.perf_counter() - before
 
     def finish(self) -> Iterator[pd.DataFrame]:
         plan, bucket = self._plan, self.bucket
-        yield from self._frames.put(self._handed_on)
         metrics = SharedMetrics(plan.names, plan.ship.dataflow)
         metrics.count(plan.level, self._own, bucket.bucket, bucket.feed_levels, plan.attributes)
         metrics.values["watermark_us"] = bucket.watermark(self._after)
@@ -195,6 +204,10 @@ class LevelWork:
         metrics.values["stage_us"] = int(1e6 * (time.perf_counter() - self._started))
         yield from self._frames.put([LevelMetrics(self._label, metrics.values.text)])
         yield from self._frames.flush()
+
+    def _hand_on(self) -> Iterator[pd.DataFrame]:
+        messages, self._handed_on = self._handed_on, []
+        yield from self._frames.put(messages)
 
     def _follow(self) -> tuple[dict[str, int], dict[str, int]]:
         """How far the streams had come before this batch, and have after it; learns what values are alive."""

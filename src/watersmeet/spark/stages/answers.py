@@ -132,17 +132,25 @@ class AnswerFrames:
         self.answers = 0
         self._output = output
         self._tuning = tuning
-        self._frame_bytes = min(tuning.frame_bytes, limit.nbytes // 8) if limit else tuning.frame_bytes
+        most = min(tuning.frame_bytes, tuning.kernel.block_bytes)
+        self._frame_bytes = min(most, limit.nbytes // 8) if limit else most
         self._held: list[pa.RecordBatch] = []
+        self._nbytes = 0
 
     def put(self, answers: pa.Table) -> Iterator[pd.DataFrame]:
-        """Takes answers; yields a frame if there are enough for one."""
+        """Takes answers; yields the frames that are full."""
         self.answers += answers.num_rows
-        self._held += answers.combine_chunks().to_batches(max_chunksize=self._tuning.answer_rows)
-        is_many = len(self._held) >= self._tuning.batches_per_frame
-        if is_many or sum(batch.nbytes for batch in self._held) >= self._frame_bytes:
-            yield self._output.frame(self._held)
-            self._held = []
+        for batch in answers.combine_chunks().to_batches(max_chunksize=self._tuning.answer_rows):
+            if self._held and self._nbytes + batch.nbytes > self._frame_bytes:
+                yield self._frame()
+            self._held.append(batch)
+            self._nbytes += batch.nbytes
+            if len(self._held) >= self._tuning.batches_per_frame or self._nbytes >= self._frame_bytes:
+                yield self._frame()
+
+    def _frame(self) -> pd.DataFrame:
+        held, self._held, self._nbytes = self._held, [], 0
+        return self._output.frame(held)
 
     def last(self, metrics: str) -> pd.DataFrame:
         """The frame that ends the output, with the metrics."""

@@ -79,6 +79,7 @@ class JoinWork:
         for table in found:
             self._kernel_s += time.perf_counter() - before
             yield from self._frames.put(table)
+            del table  # not beside the next one
             before = time.perf_counter()
         self._kernel_s += time.perf_counter() - before
 
