@@ -77,6 +77,8 @@ class Fill:
             found = {row["source"] for row in blobs.select("source").collect()}
             if found:
                 _BatchFill(self, blobs, found, batch).run()
+        except (PySparkException, Py4JJavaError) as error:
+            raise explain_failure(error) from error  # further up only the first of its causes would be left
         finally:
             blobs.unpersist()
 
@@ -201,6 +203,9 @@ class Trial:
     has_passed: bool = False
 
     def __call__(self, blobs: DataFrame, batch: int) -> None:
-        blobs.write.format("noop").mode("overwrite").save()
+        try:
+            blobs.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            raise explain_failure(error) from error
         self.has_passed = True
         raise DataError(f"batch {batch} was done on trial: it is to be done again")

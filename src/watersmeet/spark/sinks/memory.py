@@ -2,7 +2,8 @@
 
 Spark's own memory sink cannot resume from a checkpoint, and a flush needs a second run. This one keeps
 batches by their number: a batch that is done again replaces itself. The table lasts as long as the process;
-after a restart it holds the answers from then on.
+after a restart it holds the answers from then on. It holds the latest million answers, or as many as the
+option `rows` says: the oldest batches go first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.spark.sinks.target import Batch, Target
+
+MOST_ROWS = 1_000_000
 
 _TABLES: dict[tuple[str, str], MemoryTable] = {}
 
@@ -23,6 +27,7 @@ class MemoryTable:
 
     spark: SparkSession
     name: str
+    most_rows: int = MOST_ROWS
     batches: dict[int, pa.Table] = field(default_factory=dict)
 
     def put(self, answers: DataFrame, batch: int) -> None:
@@ -31,9 +36,18 @@ class MemoryTable:
         self.batches.pop(batch, None)
         if found.num_rows or not self.batches:
             self.batches[batch] = found
+        self._forget()
         # Not in the batch's own session, which is a copy that nobody else sees.
         whole = pa.concat_tables(self.batches.values())
         self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
+
+    def _forget(self) -> None:
+        """Removes the oldest batches that are too many; the newest stays, however large."""
+        rows = sum(table.num_rows for table in self.batches.values())
+        for batch in sorted(self.batches)[:-1]:
+            if rows <= self.most_rows:
+                return
+            rows -= self.batches.pop(batch).num_rows
 
 
 @dataclass(frozen=True)
@@ -53,8 +67,12 @@ class MemorySink:
 
 def open_memory(target: Target) -> MemorySink:
     """The table of a sink under a checkpoint: a query that resumes in this session goes on filling it."""
+    text = target.connector.option("rows") or str(MOST_ROWS)
+    if not text.isdecimal() or not int(text):
+        raise ConfigurationError(f"{target.what}: rows = '{text}' is not a number of answers to hold")
     key = (target.sink.name, target.checkpoint)
     table = _TABLES.get(key)
     if table is None or table.spark is not target.spark:
         table = _TABLES[key] = MemoryTable(target.spark, target.sink.name)
+    table.most_rows = int(text)
     return MemorySink(table)

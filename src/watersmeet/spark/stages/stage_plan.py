@@ -36,6 +36,10 @@ class StagePlan:
         return self.bucket.limit is not None
 
     @property
+    def query_set(self) -> str | None:
+        return None
+
+    @property
     def kept_as(self) -> str:
         """A bucket knows its limit: it is made anew when a query is resumed with another one."""
         limit = self.bucket.limit
