@@ -8,6 +8,7 @@ option `rows` says: the oldest batches go first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,18 +37,27 @@ class MemoryTable:
         self.batches.pop(batch, None)
         if found.num_rows or not self.batches:
             self.batches[batch] = found
-        self._forget()
+        self.batches = latest(self.batches, self.most_rows)
         # Not in the batch's own session, which is a copy that nobody else sees.
         whole = pa.concat_tables(self.batches.values())
         self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
 
-    def _forget(self) -> None:
-        """Removes the oldest batches that are too many; the newest stays, however large."""
-        rows = sum(table.num_rows for table in self.batches.values())
-        for batch in sorted(self.batches)[:-1]:
-            if rows <= self.most_rows:
-                return
-            rows -= self.batches.pop(batch).num_rows
+
+def latest(batches: Mapping[int, pa.Table], most_rows: int) -> dict[int, pa.Table]:
+    """The latest batches that have so many rows or fewer together, but the newest in any case.
+
+    >>> tables = {number: pa.table({"x": [1, 2, 3]}) for number in (4, 5, 7)}
+    >>> list(latest(tables, 9)), list(latest(tables, 8)), list(latest(tables, 1))
+    ([4, 5, 7], [5, 7], [7])
+    """
+    kept: list[int] = []
+    rows = 0
+    for number in sorted(batches, reverse=True):
+        rows += batches[number].num_rows
+        if kept and rows > most_rows:
+            break
+        kept.append(number)
+    return {number: batches[number] for number in reversed(kept)}
 
 
 @dataclass(frozen=True)
