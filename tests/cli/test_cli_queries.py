@@ -1,4 +1,4 @@
-"""submit, drop, resume, list and tail, as far as they go without Java; a server with a fake engine answers them."""
+"""submit, drop, resume, list and tail, as far as they go without Java; a fake engine is behind the server."""
 
 from __future__ import annotations
 
