@@ -50,7 +50,7 @@ def test_a_folder_holds_as_much_after_hundreds_of_changes_as_before(folder: Regi
 
     changes = serve(folder, engine, ROUNDS, churn)
     assert len(changes) > 50
-    assert engine.trials > 5
+    assert engine.trials > 3
     assert engine.commits > ROUNDS / 4, "batches go on ending"
     third = len(sizes) // 3
     for which, beside in ((0, 3), (1, 2000)):
