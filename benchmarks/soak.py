@@ -45,7 +45,7 @@ EARLY = "INSERT INTO out SELECT a.k {} CAST(concat('x', a.k + {}) AS BIGINT) = b
 STEP_S = 2.0
 KILL_EVERY_S = 30.0
 MOST_QUERIES = 12
-DAEMON = b"watersmeet.spark.daemon"
+DAEMON = b"\0-m\0watersmeet.spark.daemon"
 TOLERANCE = {  # by how much the last third may be above the middle one: a share, and so many beside
     "jvm MB": (0.15, 64),
     "driver MB": (0.10, 16),
