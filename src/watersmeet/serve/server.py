@@ -183,9 +183,9 @@ class Server:
     def _quarantine(self, job: RunningJob, error: WatersmeetError) -> None:
         """Stops the queries that are to blame for a failure, and writes that down; raises where none is."""
         blamed = dict(job.blamed) or find_by_trial(self._current, self.planner, self.engine, error)
-        batch = self.engine.committed() + 1
-        settled = self._current.record.without_ended(batch - 1)
-        self._current = stop_queries(self._current, self.planner, settled, blamed, batch, error)
+        committed = self.engine.committed()
+        left = self._current.record.without_ended(committed)
+        self._current = stop_queries(self._current, self.planner, left, blamed, committed + 1, error)
         write_record(self.folder, self._current.record)
         for query in self._current.record.queries:
             if query.number in blamed and query.failure is not None:
