@@ -1,4 +1,4 @@
-"""submit, drop, list and tail, as far as they go without Java; a server with a fake engine answers them."""
+"""submit, drop, resume, list and tail, as far as they go without Java; a fake engine is behind the server."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from watersmeet.serve.registry.record import require_record, write_record
 from watersmeet.serve.registry.requests import Submit
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Server
+from watersmeet.spark.multiquery.culprits import Blame
 
 pytestmark = pytest.mark.usefixtures("no_java")
 
@@ -40,7 +41,7 @@ def served(dataflow: RegistryFolder) -> Iterator[RegistryFolder]:
             Server(
                 folder=dataflow,
                 record=require_record(dataflow),
-                engine=FakeEngine(is_busy=False),
+                engine=FakeEngine(is_busy=False, blamed={"bad": Blame("'x' is no number")}),
                 planner=PLANNER,
             ).serve(until=stop.is_set)
 
@@ -76,6 +77,26 @@ def test_a_session_of_commands(capsys: pytest.CaptureFixture[str], served: Regis
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("2 queries until batch ")
     assert list(require_record(served).staying) == ["chain", "pairs-1", "pairs-3"]
+
+
+def test_a_query_that_fails_is_listed_resumed_and_replaced(
+    capsys: pytest.CaptureFixture[str], served: RegistryFolder
+) -> None:
+    for name in ("good", "bad"):
+        assert Said(capsys, "submit", "flow", name, "-e", PAIR.format(1)).code == 0
+    while not require_record(served).failed:
+        pass
+    first = require_record(served).failed["bad"].since
+    assert f"bad has failed in batch {first}, " in Said(capsys, "list", "flow").out
+    said = Said(capsys, "resume", "flow", "bad")
+    assert said.code == 0
+    resumed = int(said.out.removeprefix("bad from batch ").removesuffix(" on\n"))
+    assert resumed > first
+    said = Said(capsys, "resume", "flow", "good")
+    assert (said.code, said.out) == (2, "")
+    assert "query good has not failed: there is nothing to resume" in said.err
+    assert Said(capsys, "submit", "flow", "good", "--replace", "-e", CHAIN).code == 0
+    assert require_record(served).staying["good"].sql == CHAIN
 
 
 @pytest.mark.parametrize(

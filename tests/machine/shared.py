@@ -260,6 +260,9 @@ class MachineJob:
     def is_running(self) -> bool:
         return self.runs
 
+    def is_settled(self) -> bool:
+        return True
+
     def poll(self) -> list[Progress]:
         if not self.runs:
             return []

@@ -29,6 +29,7 @@ class FakeEngine:
     blamed: dict[str, Blame] = field(default_factory=dict)  # queries whose answers make a batch fail
     beside: dict[str, WatersmeetError] = field(default_factory=dict)  # queries that have failed
     rounds: int = 1  # how often a job is polled until a batch ends
+    start_rounds: int = 0  # how often it is polled before that, until it has started
     trials: int = 0
 
     def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
@@ -79,6 +80,7 @@ class FakeJob:
     runs: bool = False
     blamed: dict[int, Blame] = field(default_factory=dict)
     _round: int = 0  # of the batch under way
+    _polled: int = 0
 
     def start(self) -> None:
         self.runs = True
@@ -91,9 +93,13 @@ class FakeJob:
     def is_running(self) -> bool:
         return self.runs
 
+    def is_settled(self) -> bool:
+        return self._polled > self.engine.start_rounds
+
     def poll(self) -> list[Progress]:
         """A batch in so many calls, as long as it runs."""
-        if not self.runs:
+        self._polled += 1
+        if not self.runs or self._polled <= self.engine.start_rounds:
             return []
         if not self._round:
             self.engine.begin(self.current)

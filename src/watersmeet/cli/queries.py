@@ -119,6 +119,8 @@ def tail_command(
     record = require_record(dataflow)
     if name not in record.staying:
         raise refuse_unknown(name, record.staying)
+    if (failed := record.failed.get(name)) is not None:
+        tell(f"query {name} has failed in batch {failed.since}: answers come when it is resumed")
     if not dataflow.is_served():
         tell(f"no server runs on {dataflow.path}: answers come when one does")
     tail = TailReader(dataflow, name)

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from watersmeet.errors import ConfigurationError, TransientError, WatersmeetError
 from watersmeet.serve.registry.changes import SOON, BoundDataflow, ChangePlanner
-from watersmeet.serve.registry.record import Outage, RegistryRecord
+from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits
 
 
@@ -60,21 +60,29 @@ def stop_queries(
 ) -> BoundDataflow:
     """The dataflow whose blamed queries are stopped from a batch on; raises the error where none can be.
 
-    A sink that all queries fill stops the server instead: nothing could go on, and so nothing is missed.
+    A sink that all queries fill stops the server instead: nothing could go on, and so nothing is missed. One
+    that was dropped before the batch, and whose keys were still computed, is merely left out.
     """
     running = {query.number for query in record.queries if query.failure is None}
-    if not running & blamed.keys():
+    gone = current.queries.keys() - {query.number for query in record.queries}
+    silent = {query.number for query in record.queries if query.failure is not None and query.is_joined}
+    if not (running | gone | silent) & blamed.keys():
         raise error
-    if running <= blamed.keys() and all(blamed[number].is_sink for number in running):
+    if running and all(number in blamed and blamed[number].is_sink for number in running):
         raise error
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    queries = tuple(
-        replace(query, outage=Outage(since=batch, reason=found.reason, at=at, is_apart=found.is_apart))
-        if (found := blamed.get(query.number)) is not None and query.failure is None
-        else query
-        for query in record.queries
-    )
+    queries = tuple(_stopped(query, blamed.get(query.number), batch, at) for query in record.queries)
     return planner.replan(current, replace(record, queries=queries))
+
+
+def _stopped(query: Registration, blame: Blame | None, batch: int, at: str) -> Registration:
+    """A query with what it is blamed for, if anything; one that is silent may still leave the joins."""
+    if blame is None:
+        return query
+    if query.failure is not None:
+        return replace(query, outage=replace(query.failure, reason=blame.reason, is_apart=blame.is_apart))
+    outage = Outage(since=batch, reason=blame.reason, at=at, is_apart=blame.is_apart)
+    return replace(query, outage=outage)
 
 
 def first_batch(before: RegistryRecord, after: RegistryRecord) -> int:

@@ -3,8 +3,8 @@
 A change is planned while the dataflow runs. Then the Spark query is stopped, the new set of queries is
 written down with the first micro-batch it holds for, and the Spark query resumes from its checkpoint. That
 batch is the one after the newest in Spark's log: a batch that is repeated after a crash is repeated with the
-queries it had. A change waits for the batch that runs when its first request is found, however long that
-takes, and takes all requests that come meanwhile. So one batch at least ends between two changes.
+queries it had. A change waits for the batch that runs or starts when its first request is found, however long
+that takes, and takes all requests that come meanwhile. So one batch at least ends between two changes.
 
     batch 7 is running, a request waits -> batch 7 ends, stop -> dataflow.json: since 8 -> start: batch 8
 
@@ -52,6 +52,9 @@ class RunningJob(Protocol):
     def stop(self) -> None: ...
 
     def is_running(self) -> bool: ...
+
+    def is_settled(self) -> bool:
+        """Whether its start is over: it has done a batch, or waits for tuples."""
 
     def poll(self) -> list[Progress]: ...
 
@@ -180,9 +183,9 @@ class Server:
     def _quarantine(self, job: RunningJob, error: WatersmeetError) -> None:
         """Stops the queries that are to blame for a failure, and writes that down; raises where none is."""
         blamed = dict(job.blamed) or find_by_trial(self._current, self.planner, self.engine, error)
-        batch = self.engine.committed() + 1
-        settled = self._current.record.without_ended(batch - 1)
-        self._current = stop_queries(self._current, self.planner, settled, blamed, batch, error)
+        committed = self.engine.committed()
+        left = self._current.record.without_ended(committed)
+        self._current = stop_queries(self._current, self.planner, left, blamed, committed + 1, error)
         write_record(self.folder, self._current.record)
         for query in self._current.record.queries:
             if query.number in blamed and query.failure is not None:
@@ -205,7 +208,7 @@ class Server:
             return
         change = self._plan(requests)
         job = self._job
-        if not change.accepted or (job is not None and not self._has_ended_a_batch()):
+        if not change.accepted or (job is not None and not self._has_ended_a_batch(job)):
             return
         if job is not None:
             job.stop()
@@ -231,12 +234,12 @@ class Server:
         self._planned, self._planned_from = change, self._current
         return change
 
-    def _has_ended_a_batch(self) -> bool:
-        """Whether no batch runs, or one has ended since requests were found."""
+    def _has_ended_a_batch(self, job: RunningJob) -> bool:
+        """Whether a batch has ended since requests were found, or there is nothing to make one of."""
         committed = self.engine.committed()
         if self._seen_at is None:
             self._seen_at = committed
-        return committed > self._seen_at or committed == self.engine.newest()
+        return committed > self._seen_at or (committed == self.engine.newest() and job.is_settled())
 
     def _open_requests(self) -> dict[str, Request]:
         """The requests to decide on; those handled before a crash just get their reply again."""

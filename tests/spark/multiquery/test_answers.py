@@ -12,7 +12,7 @@ from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import encode
 from watersmeet.spark.multiquery.answers import UnpackReady
 from watersmeet.spark.multiquery.fill import some_of_each
-from watersmeet.spark.multiquery.ship import ShippedDataflow
+from watersmeet.spark.multiquery.ship import ship_inline
 from watersmeet.spark.multiquery.sinks import NAME
 
 DATAFLOW = SharedDataflow(
@@ -41,7 +41,7 @@ def answers() -> dict[str, pa.Array]:
 
 
 def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
-    unpack = UnpackReady(ShippedDataflow("", DATAFLOW), frozenset([4, 7]), ("k", "v"))
+    unpack = UnpackReady(ship_inline(DATAFLOW), frozenset([4, 7]), ("k", "v"))
     assert unpacked(unpack, answers()) == [
         {"query": "other", "k": "x", "v": 1},
         {"query": "one", "k": None, "v": 2},
@@ -49,7 +49,7 @@ def test_columns_come_in_the_order_and_spelling_of_the_sink() -> None:
 
 
 def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
-    rows = unpacked(UnpackReady(ShippedDataflow("", DATAFLOW), frozenset([4])), answers())
+    rows = unpacked(UnpackReady(ship_inline(DATAFLOW), frozenset([4])), answers())
     assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]
 
 

@@ -77,7 +77,7 @@ def test_a_batch_done_again_for_one_sink_and_with_more_queries_adds_what_is_miss
         text, since, until = second[name]
         want = expected(bind_query(text, streams), midway(case.batches, since, until))
         assert want, f"{name} without answers proves nothing"
-        assert oracle.bag(_answers(frame, name)) == want, name
+        assert oracle.bag(answers_of(frame, name)) == want, name
     before, after = named.tries[1]
     assert {name.split()[0] for name in before} == {"chain", "evaluated"}
     assert before == {name for name in after if name.split()[0] != "range"}
@@ -90,6 +90,6 @@ def _fails_once_in_batch_1(self: FileSink, batch: Batch, write: Any = FileSink.w
     write(self, batch)
 
 
-def _answers(frame: DataFrame, query: str) -> list[tuple[Any, ...]]:
+def answers_of(frame: DataFrame, query: str) -> list[tuple[Any, ...]]:
     rows = frame.where(f"query = '{query}'").collect()
     return [tuple(json.loads(row["answer"]).values()) for row in rows]

@@ -117,12 +117,17 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
     # A batch that is done again replaces itself.
     open_memory(place).table.put(spark.table("remembered").limit(100), 0)
     assert spark.table("remembered").count() == 200
+    # And the oldest batches go where there is a limit.
+    few = replace(place, sink=Sink("remembered", Connector("memory", (("rows", "150"),))))
+    open_memory(few).table.put(spark.table("remembered").limit(120), 1000)
+    assert spark.table("remembered").count() == 120
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         (sink("parquet"), "sink out (format parquet): add path = 'folder'"),
+        (sink("memory", rows="all"), "sink out: rows = 'all' is not a number of answers to hold"),
         (
             sink("jsonn", path="out"),
             "sink out: Spark has no format 'jsonn'. Did you mean 'json'? A format that is not built in needs "

@@ -82,3 +82,13 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -
     worker_cache.own_cache.cache_clear()
     with pytest.raises(ConfigurationError, match="WATERSMEET_CACHE_BYTES is '2g'"):
         worker_cache.worker_cache()
+
+
+def test_buckets_of_another_set_of_queries_go_and_all_others_stay() -> None:
+    cache = WorkerCache(limit_bytes=100)
+    for number, queries in enumerate(("old", "old", "new", None)):
+        cache.put(key(number), Entry("token", Held(), ChangeTracker(), 5, queries=queries))
+    cache.put(key(0, query="other"), Entry("token", Held(), ChangeTracker(), 5, queries="old"))
+    cache.forget_other_sets("q", "plan", "new")
+    assert [cache.take(key(number), Held) is not None for number in range(4)] == [False, False, True, True]
+    assert cache.take(key(0, query="other"), Held) is not None

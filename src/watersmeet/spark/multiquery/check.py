@@ -25,13 +25,14 @@ from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 
 Texts = tuple[str, ...]
 
+REMEMBERED = 10_000  # answers of Spark's; a server lives long, and queries come and go
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _POSITION = re.compile(r"\W*line \d+ pos \d+$")  # in a text other than the one the user wrote
 
 
 @dataclass(frozen=True)
 class SparkCheck:
-    """Asks Spark about queries, over frames without rows; nothing is asked twice."""
+    """Asks Spark about queries, over frames without rows; what it has just said it is not asked again."""
 
     spark: SparkSession
     _known: dict[tuple[Texts, Texts, Texts], _Known] = field(default_factory=dict)
@@ -50,11 +51,14 @@ class SparkCheck:
         if asked not in self._known:
             try:
                 with _unlogged():
-                    self._known[asked] = self._ask(*asked)
+                    answer = self._ask(*asked)
             except (PySparkException, Py4JJavaError) as refusal:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
                 said = _POSITION.sub("", said)
                 raise QueryError(f"query {tail.query}: Spark refuses it: {said}") from None
+            while len(self._known) >= REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[asked] = answer
         known = self._known[asked]
         if query.sink is not None and not known.is_repeatable:
             raise QueryError(f"query {tail.query} into sink {query.sink}: {UNREPEATABLE}")

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.errors import DataError, WatersmeetError
+from watersmeet.errors import DataError, TransientError, WatersmeetError
 from watersmeet.query import Sink
 from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits, find_refused
@@ -79,6 +79,8 @@ class Fill:
             found = {row["source"] for row in blobs.select("source").collect()}
             if found:
                 _BatchFill(self, blobs, found, batch).run()
+        except (PySparkException, Py4JJavaError) as error:
+            raise explain_failure(error) from error  # further up only the first of its causes would be left
         finally:
             blobs.unpersist()
 
@@ -128,6 +130,8 @@ class _BatchFill:
     def _handle(self, error: Exception, position: int, numbers: Numbers) -> None:
         """Finds who is to blame for a sink that was not filled, and raises; nothing if it is filled now."""
         failure, blamed = explain_failure(error), {}
+        if isinstance(failure, TransientError):
+            raise failure from error  # the whole batch is tried again
         for filled in self.fill.sinks[position:]:  # one look finds the culprits of all that is left to do
             own = self.fill.answering(filled.numbers, self.batch)
             for number, said in find_culprits(own, partial(self._evaluate, filled)).items():
@@ -210,6 +214,9 @@ class Trial:
     has_passed: bool = False
 
     def __call__(self, blobs: DataFrame, batch: int) -> None:
-        blobs.write.format("noop").mode("overwrite").save()
+        try:
+            blobs.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            raise explain_failure(error) from error
         self.has_passed = True
         raise DataError(f"batch {batch} was done on trial: it is to be done again")

@@ -1,77 +1,62 @@
 """A shared dataflow on its way to the workers.
 
-A small one travels with the tasks. A large one, of thousands of queries, is a file that Spark brings to every
-executor once (`addFile`) and that a worker reads once: unpickling it with every task would take longer than
-the task itself. Spark's broadcast variables would be the obvious way, but a stateful stage fails with them,
-since the process in which Spark first initialises it has none (Spark 4.3).
+It travels with the tasks, packed, and a worker unpacks it once: that takes longer than a task with thousands
+of queries. Nothing of it is left behind when the queries change. Spark turns a function of more than a
+megabyte into a broadcast variable, and a stateful stage fails with those, since the process in which Spark
+first initialises it has none (Spark 4.3). So our sessions raise that threshold; packed, a thousand different
+queries take 150 kB.
 """
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import pickle
-import shutil
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
 
-from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.query.shared_dataflow import SharedDataflow
 
-INLINE_BYTES = 64 << 10
+THRESHOLD = "spark.broadcast.UDFCompressionThreshold"
+_ROOM = 64 << 10  # for what travels beside a dataflow
 
 
 @dataclass(frozen=True)
 class ShippedDataflow:
-    """Where a worker finds the dataflow; `digest` tells dataflows apart."""
+    """A dataflow in the form that travels; `digest` tells dataflows apart."""
 
     digest: str
-    inline: SharedDataflow | None = None
+    packed: bytes = field(compare=False, repr=False)
 
     @property
     def dataflow(self) -> SharedDataflow:
-        return self.inline if self.inline is not None else _read(self.digest)
+        return _unpack(self)
 
 
 def ship_inline(dataflow: SharedDataflow) -> ShippedDataflow:
     """The dataflow with every task, whatever its size."""
-    return ShippedDataflow(_digest(pickle.dumps(dataflow)), dataflow)
+    blob = pickle.dumps(dataflow)
+    return ShippedDataflow(hashlib.sha256(blob).hexdigest()[:16], zlib.compress(blob))
 
 
 def ship_dataflow(spark: SparkSession, dataflow: SharedDataflow) -> ShippedDataflow:
     """Makes a dataflow known to all workers, present and future."""
-    blob = pickle.dumps(dataflow)
-    digest = _digest(blob)
-    if len(blob) <= INLINE_BYTES:
-        return ShippedDataflow(digest, dataflow)
-    path = _folder() / _file(digest)
-    if not path.exists():
-        path.write_bytes(blob)
-    spark.sparkContext.addFile(str(path))  # executors fetch it from there, whenever they start
-    return ShippedDataflow(digest)
-
-
-def _digest(blob: bytes) -> str:
-    return hashlib.sha256(blob).hexdigest()[:16]
-
-
-@functools.cache
-def _folder() -> Path:
-    """A folder for what executors may fetch until this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="watersmeet-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def _file(digest: str) -> str:
-    return f"watersmeet-dataflow-{digest}.pickle"
+    shipped = ship_inline(dataflow)
+    context, needed = spark.sparkContext, len(shipped.packed) + _ROOM
+    jvm: Any = context._jvm
+    if needed > jvm.PythonUtils.getBroadcastThreshold(context._jsc):
+        raise ConfigurationError(
+            f"{len(dataflow.tails)} queries take {needed} bytes on their way to workers, and this session "
+            f"sends less: start it with --conf {THRESHOLD}={2 * needed}, or run fewer queries in one dataflow"
+        )
+    return shipped
 
 
 @functools.lru_cache(maxsize=2)
-def _read(digest: str) -> SharedDataflow:
-    dataflow: SharedDataflow = pickle.loads(Path(SparkFiles.get(_file(digest))).read_bytes())
+def _unpack(shipped: ShippedDataflow) -> SharedDataflow:
+    dataflow: SharedDataflow = pickle.loads(zlib.decompress(shipped.packed))
     return dataflow

@@ -72,6 +72,11 @@ class LevelPlan:
     def kept_as(self) -> str:
         return f"{self.name}, {describe_policies(self.lateness)}"
 
+    @property
+    def query_set(self) -> str | None:
+        """A bucket serves one set of queries: when they change, workers have no use for it any more."""
+        return self.ship.digest
+
 
 @dataclass(frozen=True)
 class LevelInput:

@@ -75,6 +75,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.ui.explainMode": "simple",
     # Spark's own pattern of what its plans and logs must not show, and Kafka's login beside it.
     REDACTION: "(?i)secret|password|token|access[.]?key|jaas|credential",
+    # A shared dataflow of ten thousand queries travels with its tasks; as a broadcast it would fail.
+    "spark.broadcast.UDFCompressionThreshold": "64m",
     # Text into time, and time into text, the same wherever the driver runs.
     "spark.sql.session.timeZone": "UTC",
 }

@@ -2,17 +2,22 @@
 
 Spark's own memory sink cannot resume from a checkpoint, and a flush needs a second run. This one keeps
 batches by their number: a batch that is done again replaces itself. The table lasts as long as the process;
-after a restart it holds the answers from then on.
+after a restart it holds the answers from then on. It holds the latest million answers, or as many as the
+option `rows` says: the oldest batches go first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.spark.sinks.target import Batch, Target
+
+MOST_ROWS = 1_000_000
 
 _TABLES: dict[tuple[str, str], MemoryTable] = {}
 
@@ -23,6 +28,7 @@ class MemoryTable:
 
     spark: SparkSession
     name: str
+    most_rows: int = MOST_ROWS
     batches: dict[int, pa.Table] = field(default_factory=dict)
 
     def put(self, answers: DataFrame, batch: int) -> None:
@@ -31,9 +37,27 @@ class MemoryTable:
         self.batches.pop(batch, None)
         if found.num_rows or not self.batches:
             self.batches[batch] = found
+        self.batches = latest(self.batches, self.most_rows)
         # Not in the batch's own session, which is a copy that nobody else sees.
         whole = pa.concat_tables(self.batches.values())
         self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
+
+
+def latest(batches: Mapping[int, pa.Table], most_rows: int) -> dict[int, pa.Table]:
+    """The latest batches that have so many rows or fewer together, but the newest in any case.
+
+    >>> tables = {number: pa.table({"x": [1, 2, 3]}) for number in (4, 5, 7)}
+    >>> list(latest(tables, 9)), list(latest(tables, 8)), list(latest(tables, 1))
+    ([4, 5, 7], [5, 7], [7])
+    """
+    kept: list[int] = []
+    rows = 0
+    for number in sorted(batches, reverse=True):
+        rows += batches[number].num_rows
+        if kept and rows > most_rows:
+            break
+        kept.append(number)
+    return {number: batches[number] for number in reversed(kept)}
 
 
 @dataclass(frozen=True)
@@ -53,8 +77,12 @@ class MemorySink:
 
 def open_memory(target: Target) -> MemorySink:
     """The table of a sink under a checkpoint: a query that resumes in this session goes on filling it."""
+    text = target.connector.option("rows") or str(MOST_ROWS)
+    if not text.isdecimal() or not int(text):
+        raise ConfigurationError(f"{target.what}: rows = '{text}' is not a number of answers to hold")
     key = (target.sink.name, target.checkpoint)
     table = _TABLES.get(key)
     if table is None or table.spark is not target.spark:
         table = _TABLES[key] = MemoryTable(target.spark, target.sink.name)
+    table.most_rows = int(text)
     return MemorySink(table)

@@ -41,6 +41,10 @@ class KeptPlan(Protocol):
         """The name under which workers keep its buckets: another for all that a bucket is made by."""
 
     @property
+    def query_set(self) -> str | None:
+        """The set of queries that its buckets serve, where that may change; None: always the same."""
+
+    @property
     def labels(self) -> tuple[int, ...]: ...
 
     @property
@@ -126,6 +130,8 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
         """The bucket as the state store has it, reading only what the worker does not hold already."""
         if self.plan.is_limited:
             keep_little()
+        if self.plan.query_set is not None:
+            worker_cache().forget_other_sets(query_id() or "", self.plan.fingerprint, self.plan.query_set)
         head = self._state.read_head(self.plan.fingerprint)
         cached = worker_cache().take(self._key(number), self.bucket_type)
         if head.chunks is None or head.snapshot is None:
@@ -145,7 +151,8 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
         """Writes what changed to the state store, and keeps the bucket in the worker."""
         changes = entry.tracker.changes(entry.bucket.persisted())
         head = self._state.write(head, changes, entry.bucket.snapshot())
-        kept = Entry(head.token, entry.bucket, entry.tracker, entry.bucket.nbytes, known_batch())
+        nbytes, queries = entry.bucket.nbytes, self.plan.query_set
+        kept = Entry(head.token, entry.bucket, entry.tracker, nbytes, known_batch(), queries)
         worker_cache().put(self._key(number), kept, self.plan.cached_buckets)
         if self.plan.is_limited:
             hand_back()

@@ -37,6 +37,10 @@ class StagePlan:
         return self.bucket.limit is not None
 
     @property
+    def query_set(self) -> str | None:
+        return None
+
+    @property
     def kept_as(self) -> str:
         """A bucket knows its limit, and how late streams may be: it is made anew when these are others."""
         limit, name = self.bucket.limit, f"{self.name}, {describe_policies(self.bucket.lateness)}"

@@ -37,6 +37,7 @@ class Entry(Generic[Bucket]):
     tracker: ChangeTracker  # of what the state store holds
     nbytes: int = 0
     batch: int | None = None  # the micro-batch that it was used in
+    queries: str | None = None  # the set of queries that it serves, where that may change
 
 
 class WorkerCache:
@@ -64,6 +65,12 @@ class WorkerCache:
         """Drops entries of a query that were last used before a micro-batch."""
         for key, entry in [*self._entries.items()]:
             if key[0] == query and entry.batch is not None and entry.batch < batch:
+                del self._entries[key]
+
+    def forget_other_sets(self, query: str, plan: str, queries: str) -> None:
+        """Drops entries of a streaming query's plan that serve another set of queries than it has now."""
+        for key, entry in [*self._entries.items()]:
+            if key[:2] == (query, plan) and entry.queries not in (None, queries):
                 del self._entries[key]
 
     @property
