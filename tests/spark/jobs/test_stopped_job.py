@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.spark.sources.read_sources import Sources
 
 
 @dataclass
@@ -47,11 +49,21 @@ class FakeJob(Job):
     def _read_reports(self) -> None: ...
 
 
-def new_job(checkpoint: FakeCheckpoint) -> FakeJob:
-    rest: Any = dict.fromkeys(("spark", "plan", "sources", "sink", "base"))
+def new_job(checkpoint: FakeCheckpoint, *, is_delayed: bool = True) -> FakeJob:
+    rest: Any = dict.fromkeys(("spark", "sink", "base"))
     options = RunOptions(available_now=True, flush=True)
     found: Any = checkpoint
-    return FakeJob(name="out", checkpoint=found, options=options, **rest)
+    plan: Any = SimpleNamespace(query=SimpleNamespace(is_delayed=is_delayed))
+    return FakeJob(name="out", checkpoint=found, options=options, plan=plan, sources=Sources({}, {}), **rest)
+
+
+def test_a_flush_that_has_nothing_to_let_out_is_no_second_run() -> None:
+    checkpoint = FakeCheckpoint()
+    job = new_job(checkpoint, is_delayed=False)
+    job.start()
+    finish(job)
+    assert not job.is_running()
+    assert checkpoint.log == ["mark ended"]
 
 
 def finish(job: FakeJob) -> None:
