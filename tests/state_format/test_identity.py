@@ -58,7 +58,8 @@ def test_explanations_may_be_reworded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_may_change_between_two_runs_is_not_in_the_identity() -> None:
     streams = [
-        replace(stream, lateness_us=1, idle_after_us=5, site="paris", source=None) for stream in STREAMS
+        replace(stream, lateness_us=1, idle_after_us=5, max_ahead_us=9, site="paris", source=None)
+        for stream in STREAMS
     ]
     statistics = Statistics({"orders": StreamStatistics(rate_per_s=12345.0)})
     case = CASES["windows-of-time"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from watersmeet.errors import SqlError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import DAY_US, Query, Stream
@@ -104,6 +105,11 @@ def test_a_pipeline_file_says_how_far_ahead_a_stream_may_be() -> None:
         for given in ("", ", max_ahead = '2 hours'", ", max_ahead = 'NONE'")
     ]
     assert found == [DAY_US, 7200 * SECOND_US, None]
+    with pytest.raises(SqlError, match="'soon' is not a duration"):
+        parse_pipeline(text.format(", max_ahead = 'soon'"))
+    without = "CREATE STREAM s (ts TIMESTAMP) WITH (format = 'json', path = 'p', max_ahead = '1 day')"
+    with pytest.raises(SqlError, match="stream s has a max_ahead but no event_time"):
+        parse_pipeline(without)
 
 
 def quiet(idle_after: str = "1 minute") -> list[Stream]:

@@ -11,7 +11,8 @@ explanations may be reworded, and old checkpoints still fit. It has two parts, a
 
 The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
 which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
-runs: lateness, idle_after, the limit of memory, options of sources and sinks, statistics, probing orders.
+runs: lateness, idle_after, max_ahead, the limit of memory, options of sources and sinks, statistics, probing
+orders.
 
 `STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
 narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.

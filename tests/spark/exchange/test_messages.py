@@ -13,6 +13,7 @@ from watersmeet.kernel import RowPositions
 from watersmeet.spark.exchange.messages import (
     MESSAGES,
     UNKNOWN,
+    Dropped,
     EndOfInput,
     FileName,
     Message,
@@ -25,7 +26,8 @@ from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES
 
 SENT: list[Message] = [
-    Progress(bucket=7, input=1, max_ts=2**62 + 1, late=2, null_times=3, table=2**55 + 1, summary=b"[]"),
+    Progress(bucket=7, input=1, max_ts=2**62 + 1, table=2**55 + 1, summary=b"[]"),
+    Dropped(bucket=7, input=1, late=2, null_times=3, ahead=4),
     FileName(7, 0, "file:/a b.parquet", 5),
     EndOfInput(3),
     Positions.of(3, 1, RowPositions(4, np.array([5, 5, 8]))),

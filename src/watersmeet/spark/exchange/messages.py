@@ -30,17 +30,25 @@ class Tuples:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far an input's stream has come in a task, and what the task has dropped or reports beside."""
+    """How far an input's stream has come in a task, and what the task reports beside."""
 
     bucket: int
     input: int
     max_ts: int = UNKNOWN
     now_us: int = UNKNOWN  # the batch's own time, where some stream is judged by it
-    late: int = 0  # tuples that were dropped because they were late
-    null_times: int = 0  # tuples that were dropped because their event time was NULL
-    ahead: int = 0  # tuples that were dropped because their event time was too far ahead of the batch's
     table: int = 0  # the digest of the routing table by which the task has sent tuples
     summary: bytes = b""  # of the frequent values, for the first bucket
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropped:
+    """How many tuples of an input a task has left out, and why; the first bucket counts them."""
+
+    bucket: int
+    input: int
+    late: int = 0
+    null_times: int = 0  # their event time was NULL
+    ahead: int = 0  # their event time was too far ahead of the batch's
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,6 @@ class NumberedUpTo:
     waiting_bytes: int
 
 
-Message = Tuples | Progress | FileName | EndOfInput | Positions | NumberedUpTo
+Message = Tuples | Progress | Dropped | FileName | EndOfInput | Positions | NumberedUpTo
 
-MESSAGES: Codec[Message] = Codec(Tuples, Progress, FileName, EndOfInput, Positions, NumberedUpTo)
+MESSAGES: Codec[Message] = Codec(Tuples, Progress, Dropped, FileName, EndOfInput, Positions, NumberedUpTo)

@@ -28,7 +28,7 @@ from watersmeet.kernel import (
 from watersmeet.kernel.columns import Hashes
 from watersmeet.spark.exchange.collect import Collected, collect
 from watersmeet.spark.exchange.hot_keys import HotKeys, encode_summaries
-from watersmeet.spark.exchange.messages import MESSAGES, Message, Progress, Tuples
+from watersmeet.spark.exchange.messages import MESSAGES, Dropped, Message, Progress, Tuples
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
@@ -57,6 +57,8 @@ class Pack:
         for collected in collect(batches, self._usable, self.tuning, self.max_ahead_us):
             hashes = hash_keys(self.grid, self.layout, collected.tuples)
             sent: list[Message] = [self._progress(bucket, collected, table, hashes) for bucket in buckets]
+            if 0 in buckets and (collected.null_times or collected.ahead):
+                sent.append(self._dropped(collected))
             for part in route_hot(self.grid, self.layout, collected.tuples, table, hashes, only):
                 chunk = PackedChunk(part.tuples)
                 targets = part.buckets if only is None else buckets
@@ -66,9 +68,9 @@ class Pack:
     def _progress(
         self, bucket: int, collected: Collected, table: HotTable, hashes: Mapping[int, Hashes]
     ) -> Progress:
-        """What is reported to a bucket; to the first also what was dropped, and the frequent values."""
-        is_first, summary = bucket == 0, b""
-        if is_first and collected.tuples.num_rows and self.hot is not None and self.hot.is_on:
+        """What is reported to a bucket; to the first also the frequent values."""
+        summary = b""
+        if bucket == 0 and collected.tuples.num_rows and self.hot is not None and self.hot.is_on:
             min_ts = int(np.asarray(collected.tuples.column(TS)).min())
             summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
         return Progress(
@@ -76,10 +78,16 @@ class Pack:
             input=self.number,
             max_ts=collected.max_ts,
             now_us=collected.now_us,
-            null_times=collected.null_times if is_first else 0,
-            ahead=collected.ahead if is_first else 0,
             table=table.digest,
             summary=summary,
+        )
+
+    def _dropped(self, collected: Collected) -> Dropped:
+        return Dropped(
+            bucket=self.labels[0],
+            input=self.number,
+            null_times=collected.null_times,
+            ahead=collected.ahead,
         )
 
     def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -78,8 +78,11 @@ def measure_join(
         values[f"bytes_kept_{alias}"] = store.payload_bytes
         values[newest] = max([values[newest], *(message.max_ts for message in reported)])
         if plan.grid.is_home(number, item.classes):  # a tuple counts in the first bucket it was sent to
-            late = bucket.counts.late.get(alias, 0) - arrived.late_copies[index]
+            late, dropped = (
+                bucket.counts.late.get(alias, 0) - arrived.late_copies[index],
+                arrived.left_out(index),
+            )
             values[f"input_{alias}"] = arrived.rows[index] - arrived.copies[index]
-            values[f"late_{alias}"] = late + sum(message.late for message in reported)
-            values[f"null_times_{alias}"] = sum(message.null_times for message in reported)
-            values[f"ahead_{alias}"] = sum(message.ahead for message in reported)
+            values[f"late_{alias}"] = late + dropped.late
+            values[f"null_times_{alias}"] = dropped.null_times
+            values[f"ahead_{alias}"] = dropped.ahead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pandas as pd
 
@@ -88,15 +89,6 @@ class NumberingWork:
     def _progress(self, index: int, item: InputLayout, found: Numbered) -> Iterator[Message]:
         """How far the stream has come; the first bucket counts what was dropped."""
         max_ts = self.bucket.watermark.max_ts.get(self._plan.streams[index], UNKNOWN)
-        reported = self._reader.arrived.of(index)
-        null_times = sum(message.null_times for message in reported)
-        ahead = sum(message.ahead for message in reported)
-        for number, label in enumerate(self._labels):
-            yield Progress(
-                bucket=label,
-                input=index,
-                max_ts=max_ts,
-                late=0 if number else found.late.get(item.alias, 0),
-                null_times=0 if number else null_times,
-                ahead=0 if number else ahead,
-            )
+        late, dropped = found.late.get(item.alias, 0), self._reader.arrived.left_out(index)
+        yield replace(dropped, bucket=self._labels[0], late=late)
+        yield from (Progress(bucket=label, input=index, max_ts=max_ts) for label in self._labels)

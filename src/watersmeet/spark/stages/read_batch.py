@@ -14,6 +14,7 @@ from watersmeet.kernel import TS, BatchInput, JoinLayout, Punctuation, RowPositi
 from watersmeet.query import BEGINNING
 from watersmeet.spark.exchange.file_input import open_named
 from watersmeet.spark.exchange.messages import (
+    Dropped,
     EndOfInput,
     FileName,
     Message,
@@ -36,6 +37,7 @@ class Arrived:
     late_copies: Counter[int] = field(default_factory=Counter)  # of these, what is late here
     nbytes: int = 0
     progress: list[Progress] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
 
     @property
     def tables(self) -> set[int]:
@@ -45,6 +47,17 @@ class Arrived:
     def of(self, number: int) -> list[Progress]:
         """What was reported of an input."""
         return [message for message in self.progress if message.input == number]
+
+    def left_out(self, number: int) -> Dropped:
+        """What tasks have left out of an input, in all."""
+        own = [message for message in self.dropped if message.input == number]
+        return Dropped(
+            bucket=0,
+            input=number,
+            late=sum(message.late for message in own),
+            null_times=sum(message.null_times for message in own),
+            ahead=sum(message.ahead for message in own),
+        )
 
 
 class BatchReader:
@@ -88,6 +101,8 @@ class BatchReader:
                 self._take_tuples(message)
             case Progress():
                 self.arrived.progress.append(message)
+            case Dropped():
+                self.arrived.dropped.append(message)
             case Positions():
                 self._positions[self._layout.inputs[message.input].alias] = message.positions
             case NumberedUpTo():

@@ -56,7 +56,7 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
         source=_connector(source, tree.this, settings, "stream"),
     )
     at = settings.get("event_time")
-    for key in BY_EVENT_TIME.keys() & settings.keys() if at is None else ():
+    for key in [key for key in BY_EVENT_TIME if key in settings and at is None]:
         raise source.refuse(
             f"stream {stream.name} has a {key} but no event_time",
             settings[key],
