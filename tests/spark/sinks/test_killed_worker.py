@@ -23,7 +23,8 @@ from watersmeet.spark.sinks.write_stream import write_stream
 SHOWN = ("k", "va", "vb", "vc", "unix_micros(answer_time)")
 
 
-@pytest.mark.parametrize("into", ["files", pytest.param("foreachBatch", marks=pytest.mark.variant)])
+@pytest.mark.variant  # in another test workers are killed while a batch runs
+@pytest.mark.parametrize("into", ["files", "foreachBatch"])
 def test_workers_killed_while_answers_are_written_lose_and_repeat_nothing(
     into: str, spark: SparkSession, tmp_path: Path
 ) -> None:
