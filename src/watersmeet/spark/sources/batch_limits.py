@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Connector, Stream
-from watersmeet.query.arrow_types import arrow_type
+from watersmeet.query.arrow_types import fixed_width
 from watersmeet.query.byte_size import parse_bytes
 from watersmeet.spark import generator
 from watersmeet.spark.session.connectors import FILE_FORMATS
@@ -115,8 +114,7 @@ def row_bytes(stream: Stream) -> float:
     """The bytes that a message or a generated tuple is assumed to take, by its columns and its payload."""
     assert stream.source is not None
     payload = stream.source.option("payload") or "0"
-    kinds = [arrow_type(column.type) for column in stream.columns]
-    widths = (max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else TEXT_BYTES for kind in kinds)
+    widths = (fixed_width(column.type) or TEXT_BYTES for column in stream.columns)
     return float(ROW_BYTES + sum(widths) + (int(payload) if payload.isdecimal() else 0))
 
 
