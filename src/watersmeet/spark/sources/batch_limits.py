@@ -70,9 +70,14 @@ def default_limit(stream: Stream, nbytes: int, unit_bytes: float) -> BatchLimit 
 
 
 def can_be_paced(stream: Stream) -> bool:
-    """Whether a source's limit may be moved while its query runs, by the event times of its tuples."""
+    """Whether a source's limit may be moved while its query runs, by the event times of its tuples.
+
+    One that counts as idle after some silence must not be made silent: the watermark would pass it.
+    """
     source = stream.source
-    return source is not None and source.format.lower() in _CAN_WAIT and stream.event_time is not None
+    if source is None or stream.event_time is None or stream.idle_after_us is not None:
+        return False
+    return source.format.lower() in _CAN_WAIT
 
 
 def apply_limit(stream: Stream, limit: BatchLimit) -> Stream:
