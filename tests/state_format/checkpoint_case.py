@@ -36,7 +36,7 @@ def store(case: Case, version: int) -> Path:
     target, own_path = CHECKPOINTS / str(version), str(case.folder).encode()
     shutil.rmtree(target, ignore_errors=True)
     for path in sorted(path for path in case.checkpoint.rglob("*") if path.is_file()):
-        if path.suffix not in LEFT_OUT and path.name != "progress.json":
+        if path.suffix not in LEFT_OUT and path.name not in ("progress.json", "run.json"):
             content = path.read_bytes()
             if own_path in content:
                 content.decode()  # in a binary file a path of another length would be damage

@@ -62,6 +62,19 @@ def arrow_type(spark_type: str) -> pa.DataType:
     raise WatersmeetError(f"'{spark_type}' is not a type: write it as Spark does, such as array<string>")
 
 
+def fixed_width(spark_type: str) -> int | None:
+    """The bytes of a value of a type whose values all take the same; None of others, known here or not.
+
+    >>> fixed_width("bigint"), fixed_width("string"), fixed_width("variant")
+    (8, None, None)
+    """
+    try:
+        kind = arrow_type(spark_type)
+    except WatersmeetError:
+        return None
+    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else None
+
+
 def _field(text: str, spark_type: str) -> pa.Field:
     """A struct's field, `name: type` or `name type`, the name perhaps in backticks."""
     field = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\s:`]+))\s*(?::|\s)\s*(.+)", text, re.DOTALL)

@@ -113,7 +113,7 @@ def run_two(spark: SparkSession, folder: Path, declared: Sequence[str]) -> list[
 @pytest.fixture
 def batches_of_rows(spark: SparkSession) -> Iterator[None]:
     """A batch of two streams has at most a hundred tuples of each."""
-    spark.conf.set(SETTING, str(2 * 100 * 100))
+    spark.conf.set(SETTING, str(2 * 100 * 32))
     yield
     spark.conf.unset(SETTING)
 

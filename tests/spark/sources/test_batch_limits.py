@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from watersmeet.query import Column, Connector, Stream
-from watersmeet.spark.sources.batch_limits import apply_limit, default_limit, divide_limit
+from watersmeet.spark.sources.batch_limits import apply_limit, can_be_paced, default_limit, divide_limit
 from watersmeet.spark.sources.read_sources import batch_shares
 from watersmeet.spark.sources.source_size import measure_source
 
@@ -63,6 +64,14 @@ def test_what_a_stream_declares_itself_stays(format_: str, option: str) -> None:
 
 def test_the_newest_files_first_are_not_cut_off_from_the_others() -> None:
     assert limited("parquet", latestFirst="true") == {"latestFirst": "true"}
+
+
+def test_a_stream_that_may_fall_idle_is_never_made_to_wait() -> None:
+    stream = stream_of("parquet")
+    assert can_be_paced(stream)
+    assert not can_be_paced(replace(stream, idle_after_us=1_000_000))
+    assert not can_be_paced(replace(stream, event_time=None))
+    assert not can_be_paced(stream_of("delta"))
 
 
 def test_after_a_crash_by_memory_declared_limits_are_divided_too() -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Connector, Stream
+from watersmeet.query.arrow_types import fixed_width
 from watersmeet.query.byte_size import parse_bytes
 from watersmeet.spark import generator
 from watersmeet.spark.session.connectors import FILE_FORMATS
@@ -25,7 +26,8 @@ SETTING = "spark.watersmeet.batchBytes"
 DEFAULT_BYTES = "64MB"  # some two million narrow tuples
 BATCH_SHARE = 8  # under a limit of memory, a batch of all streams together is at most this part of it
 LEAST_SHARE = 0.02  # of a batch, for a stream that seems to have next to nothing
-ROW_BYTES = 100  # of a message or a made-up tuple, of which only the number can be limited
+# Of a message or a made-up tuple, of which only the number can be limited: the row, a text or the like in it.
+ROW_BYTES, TEXT_BYTES = 16, 64
 
 FILES, BYTES = "maxFilesPerTrigger", "maxBytesPerTrigger"
 _BY_BYTES = (*FILE_FORMATS, "delta")
@@ -63,14 +65,19 @@ def default_limit(stream: Stream, nbytes: int, unit_bytes: float) -> BatchLimit 
     if (source.option("latestFirst") or "").lower() == "true":
         return None  # with the newest files in a batch of their own, the tuples of all others would be late
     in_rows = source.format.lower() not in _BY_BYTES
-    unit = row_bytes(source) if in_rows else unit_bytes
+    unit = row_bytes(stream) if in_rows else unit_bytes
     return BatchLimit(max(1, int(nbytes / unit)), in_rows, unit)
 
 
 def can_be_paced(stream: Stream) -> bool:
-    """Whether a source's limit may be moved while its query runs, by the event times of its tuples."""
+    """Whether a source's limit may be moved while its query runs, by the event times of its tuples.
+
+    One that counts as idle after some silence must not be made silent: the watermark would pass it.
+    """
     source = stream.source
-    return source is not None and source.format.lower() in _CAN_WAIT and stream.event_time is not None
+    if source is None or stream.event_time is None or stream.idle_after_us is not None:
+        return False
+    return source.format.lower() in _CAN_WAIT
 
 
 def apply_limit(stream: Stream, limit: BatchLimit) -> Stream:
@@ -108,10 +115,12 @@ def declares_limit(source: Connector) -> bool:
     return any(_same(key, name) for key, _ in source.options for name in names)
 
 
-def row_bytes(source: Connector) -> float:
-    """The bytes a message or a generated tuple is assumed to take, with its declared payload."""
-    payload = source.option("payload") or "0"
-    return float(ROW_BYTES + (int(payload) if payload.isdecimal() else 0))
+def row_bytes(stream: Stream) -> float:
+    """The bytes that a message or a generated tuple is assumed to take, by its columns and its payload."""
+    assert stream.source is not None
+    payload = stream.source.option("payload") or "0"
+    widths = (fixed_width(column.type) or TEXT_BYTES for column in stream.columns)
+    return float(ROW_BYTES + sum(widths) + (int(payload) if payload.isdecimal() else 0))
 
 
 def _same(key: str, name: str) -> bool:

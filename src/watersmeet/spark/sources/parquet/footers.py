@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.query import Stream
-from watersmeet.query.arrow_types import arrow_type
+from watersmeet.query.arrow_types import fixed_width
 from watersmeet.spark.sources.parquet.schema import data_files
 
 MAX_FOOTERS = 1000  # looked into; the first, the last and some between them
@@ -59,11 +59,10 @@ def _read_footer(modified_ms: int, file: Path, stream: Stream) -> Footer | None:
     memory = 0
     for column in stream.columns:
         number = columns.get(column.name.lower())
-        kind = arrow_type(column.type)
-        width = kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
+        width = fixed_width(column.type)
         held = 0 if number is None else sum(group.column(number).total_uncompressed_size for group in groups)
-        fixed = width * metadata.num_rows
-        memory += fixed if pa.types.is_primitive(kind) else max(fixed, held)
+        fixed = (width or _TEXT_BYTES) * metadata.num_rows
+        memory += fixed if width is not None else max(fixed, held)
     time = columns.get((stream.event_time or "").lower())
     return Footer(modified_ms, size, memory, None if time is None else _span_us(groups, time))
 
