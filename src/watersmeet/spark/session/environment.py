@@ -152,7 +152,7 @@ def new_session(
         builder = builder.config(key, value)
     with _stderr_to(log):
         if secrets:
-            # What the JVM is launched with is on its command line, where everybody on the machine can read it.
+            # What the JVM is launched with is on its command line, for everybody on the machine to read.
             plain = [(key, value) for key, value in settings.items() if key not in secrets]
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(plain))
         spark = builder.getOrCreate()
