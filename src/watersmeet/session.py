@@ -42,7 +42,13 @@ from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.frame import answer_frame
-from watersmeet.spark.session.environment import PARTITIONS, check_session, is_local, new_session
+from watersmeet.spark.session.environment import (
+    PARTITIONS,
+    check_session,
+    is_local,
+    keep_renames_safe,
+    new_session,
+)
 from watersmeet.spark.session.packages import add_packages, download_refusal
 from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
@@ -135,6 +141,8 @@ class Session:
         limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
         plan = self._plan(bind_query(text, self._streams.values()), statistics, routing, limit)
         folder = None if checkpoint is None else absolute_checkpoint(checkpoint)
+        if folder is not None:
+            keep_renames_safe(self.spark, folder)
         return Compiler(
             spark=self.spark, plan=plan, sources=self._sources, limit=limit, checkpoint=folder
         ).answers()

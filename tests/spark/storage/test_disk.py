@@ -1,4 +1,4 @@
-"""What is written whole is private, and on the disk with the folder that names it before anybody relies on it."""
+"""What is written whole is private, and on the disk, with its folder, before anybody relies on it."""
 
 from __future__ import annotations
 

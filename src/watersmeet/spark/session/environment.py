@@ -148,13 +148,15 @@ def new_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # PySpark says so once per process; every feature used here is tested with the pandas installed.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    plain = {key: value for key, value in settings.items() if key not in secrets}
-    builder = SparkSession.builder.master(with_retries(master)).appName(app_name)
-    for key, value in {**plain, **secrets}.items():
+    settings |= {"spark.master": with_retries(master), "spark.app.name": app_name}
+    builder = SparkSession.builder
+    for key, value in {**settings, **secrets}.items():
         builder = builder.config(key, value)
     with _stderr_to(log):
-        # What the JVM is launched with is on its command line, where everybody on the machine can read it.
-        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(plain.items())))
+        if secrets:
+            # What the JVM is launched with is on its command line, for everybody on the machine to read.
+            plain = [(key, value) for key, value in settings.items() if key not in secrets]
+            SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(plain))
         spark = builder.getOrCreate()
     # Spark takes a Python program for an interactive shell and falls back to its own level.
     spark.sparkContext.setLogLevel("ERROR")

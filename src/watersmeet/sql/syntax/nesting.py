@@ -1,8 +1,8 @@
 """How deep and how long a statement may be.
 
-The limits are below what Python's stack and the JVM's bear, and they are numbers. So whether a statement is taken
-does not depend on how deep the caller's own stack is: what a client accepts the server accepts too, and so does
-the server that is started again.
+The limits are below what Python's stack and the JVM's bear, and they are numbers. So whether a statement is
+taken does not depend on how deep the caller's own stack is: what a client accepts the server accepts too, and
+so does the server that is started again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def refuse_deep_text(source: Source, tokens: list[Token]) -> None:
 
 
 def refuse_deep_tree(source: Source, tree: exp.Expr, span: Span) -> None:
-    """Refuses a statement whose operators are too many levels deep; conditions put together by AND are one."""
+    """Refuses a statement whose operators are too many levels deep; all that one AND joins is one level."""
     stack = [(tree, 0)]
     while stack:
         node, level = stack.pop()

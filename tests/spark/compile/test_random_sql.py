@@ -1,0 +1,87 @@
+"""Random SQL through Spark: it takes what binding takes or says why not, and its answers are the oracle's."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.spark.compile.differential import check
+from tests.sql.random_sql import JOIN, STREAMS, draw_condition, draw_expressions, draw_hostile
+from watersmeet.errors import QueryError, WatersmeetError
+from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.plan.multiquery import Registered, plan_dataflow
+from watersmeet.query import Query
+from watersmeet.spark.multiquery.check import SparkCheck
+from watersmeet.sql import bind_query
+
+SECOND_US = 1_000_000
+EXPRESSIONS = 14  # in one query, so that one run compares them all
+
+
+def analysed(check_: SparkCheck, query: Query) -> bool:
+    """Whether Spark takes a query; anything but that and a refusal of it fails the test."""
+    try:
+        tail = plan_dataflow([Registered("q", 0, query)], STREAMS, 3).tails[0]
+    except WatersmeetError:
+        return False  # not for a shared dataflow
+    refusal = ""
+    try:
+        check_.answer_columns(query, tail)
+    except QueryError as error:
+        refusal = str(error)
+    assert not refusal or ("Spark refuses it: " in refusal and "Traceback" not in refusal)
+    return not refusal
+
+
+def test_spark_takes_right_queries_and_refuses_odd_ones_in_plain_words(
+    spark: SparkSession, long_mode: bool
+) -> None:
+    random_, check_ = random.Random(7), SparkCheck(spark)
+    count = 150 if long_mode else 6
+    join = JOIN.format(window="RANGE 4 SECONDS")
+    for written in draw_expressions(random_, count):
+        assert analysed(check_, bind_query(f"SELECT {written.noisy} AS x {join}", STREAMS)), written
+    tried = 0
+    while tried < count:
+        text, _ = draw_hostile(random_)
+        try:
+            query = bind_query(text, STREAMS)
+        except WatersmeetError:
+            continue
+        tried += 1
+        analysed(check_, query)
+
+
+def random_batches(random_: random.Random) -> list[MicroBatch]:
+    texts = ("x", "Two x", "", " y ", "reflect('x')", None)
+    return [
+        {
+            stream.name: [
+                Tuple(
+                    (batch * 3 + random_.randrange(4)) * SECOND_US,
+                    {
+                        "k": random_.randrange(4),
+                        "v": random_.choice((None, *range(25))),
+                        "w": random_.choice(texts),
+                    },
+                )
+                for _ in range(12)
+            ]
+            for stream in STREAMS
+        }
+        for batch in range(2)
+    ]
+
+
+def test_the_values_of_random_expressions_are_the_oracles(
+    spark: SparkSession, tmp_path: Path, long_mode: bool
+) -> None:
+    for seed in range(8 if long_mode else 1):
+        random_ = random.Random(300 + seed)
+        written = draw_expressions(random_, EXPRESSIONS)
+        outputs = ", ".join(f"{each.noisy} AS x{number}" for number, each in enumerate(written))
+        condition = draw_condition(random_).noisy
+        sql = f"SELECT {outputs} {JOIN.format(window='TUMBLE 6 SECONDS')} AND {condition}"
+        check(spark, tmp_path / str(seed), bind_query(sql, STREAMS), random_batches(random_))
