@@ -12,8 +12,8 @@ from watersmeet.spark.session.block_size import BLOCK, session_tuning
 from watersmeet.spark.tuning import DEFAULT
 
 
-def session(**settings: str) -> Any:
-    return SimpleNamespace(conf={BLOCK: value for value in settings.values()})
+def session(block: str | None = None) -> Any:
+    return SimpleNamespace(conf={} if block is None else {BLOCK: block})
 
 
 def test_a_session_says_how_large_blocks_are() -> None:
