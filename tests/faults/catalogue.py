@@ -140,6 +140,12 @@ FAULTS = (
         "self.next_position += len(known.ts)",
         "self.next_position = len(known.ts)",
     ),
+    Fault(
+        "what is beyond the bound of a block is lost",
+        "kernel/state/slice.py",
+        "        while walking:",
+        "        if walking:",
+    ),
     # answer
     Fault(
         "answers that wait are let out a microsecond late",

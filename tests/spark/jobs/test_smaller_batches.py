@@ -42,7 +42,9 @@ class FakeStreamingQuery:
         """It has ended, or ends."""
 
 
-PLAIN: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))  # a session without settings
+PLAIN: Any = SimpleNamespace(
+    conf=SimpleNamespace(get=lambda _, default: default)
+)  # a session without settings
 
 
 def sources(smaller: int = 1) -> Sources:

@@ -19,6 +19,7 @@ Stores = Mapping[str, TupleStore]
 
 # Of memory for a partial combination while it is made, extended and compared; and for the row of each input.
 PARTIAL_BYTES, ROW_BYTES = 104, 8
+TIMES_BYTES = 16  # of the time and the end of an answer
 
 Class = TypeVar("Class")  # a class of one query, or in a shared dataflow a member and its class
 
@@ -54,24 +55,29 @@ def combinations_in(nbytes: int, probes: int) -> int:
 
 
 def in_blocks(
-    stores: Stores, taken: Mapping[str, tuple[str, ...]], complete: Partials[Class], nbytes: int
+    stores: Stores,
+    taken: Mapping[str, tuple[str, ...]],
+    complete: Partials[Class],
+    nbytes: int,
+    widest: int,
 ) -> Iterator[Partials[Class]]:
-    """Complete combinations in blocks of which these columns take at most so many bytes, or of one each."""
-    facts = 2 * complete.max_ts.itemsize
+    """Complete combinations in blocks of which these columns take at most so many bytes, or of one each.
+
+    `widest` is what they take of any combination, at most.
+    """
 
     def row_bytes() -> Longs:
-        total = np.full(len(complete.max_ts), facts)
+        total = np.full(len(complete.max_ts), TIMES_BYTES)
         for alias, names in taken.items():
             total += stores[alias].row_bytes(names, complete.rows[alias])
         return total
 
-    widest = facts + widest_of(stores, taken)
     return map(complete.part, stretches(len(complete.max_ts), nbytes, widest, row_bytes))
 
 
 def widest_of(stores: Stores, taken: Mapping[str, tuple[str, ...]]) -> int:
-    """How many bytes these columns take of any combination, at most."""
-    return sum(stores[alias].widest(names) for alias, names in taken.items())
+    """How many bytes these columns take of any combination, at most, with its times."""
+    return TIMES_BYTES + sum(stores[alias].widest(names) for alias, names in taken.items())
 
 
 def answer_columns(stores: Stores) -> dict[str, tuple[str, ...]]:

@@ -31,6 +31,7 @@ from watersmeet.kernel.join.combinations import (
     combinations_in,
     in_blocks,
     missed_beside,
+    widest_of,
 )
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import Probe, ProbingOrder
@@ -106,8 +107,10 @@ class MultiwayJoin:
         found = self._find(ready)
         if late is not None and any(REF in batch.schema.names for batch in new.values()):
             found = self._with_payload(found, max(watermark, self.watermark), late)
+        taken = answer_columns(self.stores)
         for complete in found:
-            for block in in_blocks(self.stores, answer_columns(self.stores), complete, self.block_bytes):
+            widest = widest_of(self.stores, taken)
+            for block in in_blocks(self.stores, taken, complete, self.block_bytes, widest):
                 sure, table = answers(self.stores, block)
                 if table.num_rows:
                     self.counts.answers += table.num_rows

@@ -54,6 +54,7 @@ class SharedBucket:
         self._plan: SharedLevel | None = None
         self._planned = range(0)  # the batches for which the plan holds
         self._found = FoundResults(tuning)
+        self._widest: dict[str, int] = {}  # bytes of a result, by join; what a step adds is there before
         self._live = NOTHING_KNOWN
         for relation in dataflow.relations:
             if relation.level == level:
@@ -83,7 +84,7 @@ class SharedBucket:
                 self._admit_results(plan.relations[source], concat_unlike(rows), ready)
             elif source in plan.of_feed:
                 self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
-        self._found = FoundResults(self.tuning)
+        self._found, self._widest = FoundResults(self.tuning), {}
         self._live = live
         for cell in self._cells(plan, ready):
             for head in plan.relations:
@@ -249,9 +250,11 @@ class SharedBucket:
         for path in node.complete:
             join = path.join.name
             taken = plan.uses[join].taken
-            for block in in_blocks(self.stores, taken, partials, self._found.block_bytes):
-                sure = verified(self.stores, path, block)
-                self._found.add(join, sure, widest_of(self.stores, taken))
+            if join not in self._widest:
+                self._widest[join] = widest_of(self.stores, taken)
+            widest = self._widest[join]
+            for block in in_blocks(self.stores, taken, partials, self._found.block_bytes, widest):
+                self._found.add(join, verified(self.stores, path, block), widest)
                 if self._found.is_full:
                     yield from self._emit(plan)
         for probe, child in node.children.items():

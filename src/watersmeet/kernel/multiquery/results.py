@@ -116,7 +116,7 @@ class _Block:
                 taken += known if isinstance(known, int) else known[rows]
             return taken
 
-        return stretches(len(rows), nbytes, _FACTS + widest_of(self._stores, self.use.taken), row_bytes)
+        return stretches(len(rows), nbytes, widest_of(self._stores, self.use.taken), row_bytes)
 
     @property
     def since(self) -> Longs:

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import InputTask, JoinTasks, PackNamedFiles, PackRows, SendFileNames
+from watersmeet.spark.exchange.collect import BATCH_TIME_SQL
 from watersmeet.spark.exchange.file_input import PATH, number_files
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
-from watersmeet.spark.sources.event_time import BATCH_TIME_SQL
 from watersmeet.spark.sources.parquet.files import FileNames
 
 

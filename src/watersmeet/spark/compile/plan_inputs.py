@@ -22,11 +22,11 @@ from watersmeet.spark.compile.tasks import (
     ProjectedColumn,
     SendFileNames,
 )
-from watersmeet.spark.exchange.collect import NOW
+from watersmeet.spark.exchange.collect import BATCH_TIME_SQL, NOW
 from watersmeet.spark.exchange.file_input import FileInput, PackFiles
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.pack import Pack
-from watersmeet.spark.sources.event_time import BATCH_TIME_SQL, event_microseconds
+from watersmeet.spark.sources.event_time import event_microseconds
 from watersmeet.spark.sources.parquet.late_columns import wide_columns
 from watersmeet.spark.sources.parquet.reader import ParquetReader
 from watersmeet.spark.sources.parquet.rows import FileColumn

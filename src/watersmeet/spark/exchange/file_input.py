@@ -15,11 +15,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.spark.exchange.collect import NOW
+from watersmeet.spark.exchange.collect import BATCH_TIME_SQL, NOW
 from watersmeet.spark.exchange.file_reader import FileReader, NamedFile
 from watersmeet.spark.exchange.messages import UNKNOWN, FileName, Message
 from watersmeet.spark.exchange.pack import Pack
-from watersmeet.spark.sources.event_time import BATCH_TIME_SQL
 
 PATH, INPUT = "path", "input"
 

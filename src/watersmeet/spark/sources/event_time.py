@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.query import Stream, format_duration
 from watersmeet.query.expression import quote_name
+from watersmeet.spark.exchange.collect import BATCH_TIME_SQL
 
-BATCH_TIME_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
 ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares none
 
 
