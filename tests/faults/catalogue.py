@@ -262,6 +262,28 @@ FAULTS = (
         "bucket = partition",
         MACHINE,
     ),
+    # runs that are stopped, changed, or not alone
+    Fault(
+        "a query that is stopped is taken for one at the end of its input",
+        "spark/jobs/job.py",
+        "if self._is_stopped or self.failure is not None:",
+        "if self.failure is not None:",
+        ("tests/spark/jobs/test_stopped_job.py",),
+    ),
+    Fault(
+        "a stream is read from anywhere after a restart",
+        "spark/jobs/checkpoint.py",
+        "if moved := describe_moved(record.paths, paths):",
+        "if moved := describe_moved({}, paths):",
+        ("tests/spark/sources/test_source_paths.py",),
+    ),
+    Fault(
+        "the holder of a lease is silent since the onlooker began to look",
+        "spark/jobs/lease.py",
+        "return Seen(signs, looked, holder, is_alive=seen is not None)",
+        "return Seen(signs, began, holder, is_alive=seen is not None)",
+        ("tests/spark/jobs/test_lease.py",),
+    ),
     # servers
     Fault(
         "a change of queries begins with a batch that has begun without it",
