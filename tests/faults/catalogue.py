@@ -44,6 +44,12 @@ FAULTS = (
         "return batch if KEEP in batch.schema.names",
     ),
     Fault(
+        "a piece of a batch does not know where its late columns are",
+        "spark/stages/read_batch.py",
+        "yield BatchInput(self._tuples(), late_payload=self._late, is_last=False)",
+        "yield BatchInput(self._tuples(), is_last=False)",
+    ),
+    Fault(
         "a source is taken for its neighbour",
         "spark/stages/read_batch.py",
         "self._parts.setdefault(self._layout.inputs[message.input].alias, []).append(tuples)",
