@@ -173,6 +173,19 @@ def test_malformed_messages_are_shown_once_there_are_any() -> None:
     ]
 
 
+def test_tuples_of_the_far_future_are_shown_once_there_are_any() -> None:
+    first, second = PROGRESS.inputs
+    some = replace(PROGRESS, inputs=(replace(first, ahead=3), second), totals=Totals(ahead=14))
+    assert "| ahead 3 |" in render_line(some)
+    assert "ahead" not in render_line(PROGRESS)
+    assert json.loads(render_json(some))["ahead"] == 3
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(render_screen(some))
+    assert [line.split() for line in console.export_text().splitlines() if "too far ahead" in line] == [
+        ["too", "far", "ahead", "3", "14", "in", "all"]
+    ]
+
+
 def test_a_limit_of_memory_shows_what_was_shed_and_how_complete_answers_are() -> None:
     assert "shed" not in render_line(PROGRESS)
     first, second = PROGRESS.inputs

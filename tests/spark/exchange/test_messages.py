@@ -27,11 +27,11 @@ from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES
 
 SENT: list[Message] = [
     Progress(bucket=7, input=1, max_ts=2**62 + 1, table=2**55 + 1, summary=b"[]"),
-    Dropped(bucket=7, input=1, late=2, null_times=3, ahead=4),
     FileName(7, 0, "file:/a b.parquet", 5),
     EndOfInput(3),
     Positions.of(3, 1, RowPositions(4, np.array([5, 5, 8]))),
     NumberedUpTo(3, UNKNOWN, 12),
+    Dropped(bucket=7, input=1, late=2, null_times=3, ahead=4),
 ]
 
 

@@ -99,6 +99,7 @@ def test_the_json_of_progress_is_plain() -> None:
     assert {name: document[name] for name in document if name.startswith("total_")} == {
         "total_rows": 1500,
         "total_late": 2,
+        "total_ahead": 0,
         "total_answers": 250,
         "total_batches": 1,
         "total_malformed": 0,

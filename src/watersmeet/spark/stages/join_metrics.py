@@ -78,10 +78,8 @@ def measure_join(
         values[f"bytes_kept_{alias}"] = store.payload_bytes
         values[newest] = max([values[newest], *(message.max_ts for message in reported)])
         if plan.grid.is_home(number, item.classes):  # a tuple counts in the first bucket it was sent to
-            late, dropped = (
-                bucket.counts.late.get(alias, 0) - arrived.late_copies[index],
-                arrived.left_out(index),
-            )
+            late = bucket.counts.late.get(alias, 0) - arrived.late_copies[index]
+            dropped = arrived.left_out(index)
             values[f"input_{alias}"] = arrived.rows[index] - arrived.copies[index]
             values[f"late_{alias}"] = late + dropped.late
             values[f"null_times_{alias}"] = dropped.null_times
