@@ -80,11 +80,12 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was made: the names of queries added and dropped, and the batch it begins with."""
+    """A change that was made: the queries added, dropped and resumed, by name, and its first batch."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
     batch: int
+    resumed: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -277,6 +278,7 @@ class Server:
                 tuple(n for n, q in now.items() if n not in was or was[n].number != q.number),
                 tuple(n for n, q in was.items() if n not in now or now[n].number != q.number),
                 batch,
+                tuple(n for n, q in was.items() if q.failure and n in now and not now[n].failure),
             )
         )
 
