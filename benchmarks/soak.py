@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=300, help="tuples a second of each stream")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the server is to end in any case
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-soak-"))
     process = start_server(folder, arguments.rate)
     try:

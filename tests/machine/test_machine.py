@@ -30,6 +30,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # processes crash here, disks do not
     monkeypatch.setattr(server, "POLL_S", 0.0)
     monkeypatch.setattr(server, "WAIT_POLL_S", 0.0)
+    monkeypatch.setattr(server, "QUIET_S", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -65,5 +65,6 @@ def test_a_mistake_in_spark_would_be_found(mistake: Mistake, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(server, "POLL_S", 0.0)
     monkeypatch.setattr(server, "WAIT_POLL_S", 0.0)
+    monkeypatch.setattr(server, "QUIET_S", 0.0)
     mistake(monkeypatch)
     assert any(run_schedule(seed).difference for seed in SEEDS)

@@ -18,6 +18,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers neither wait nor sync: processes are killed here, machines are not."""
     monkeypatch.setattr(server_module, "POLL_S", 0.0)
     monkeypatch.setattr(server_module, "WAIT_POLL_S", 0.0)
+    monkeypatch.setattr(server_module, "QUIET_S", 0.0)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

@@ -15,6 +15,7 @@ from watersmeet.serve.registry.listing import list_queries
 from watersmeet.serve.registry.record import Outage, require_record
 from watersmeet.serve.registry.requests import Drop, Resume, Submit, send
 from watersmeet.serve.registry.status import read_status
+from watersmeet.serve.server import Change
 from watersmeet.spark.multiquery.culprits import Blame
 
 pytestmark = pytest.mark.usefixtures("hurry")
@@ -63,9 +64,10 @@ def test_a_resumed_query_has_missed_the_batches_between_and_nothing_else(folder:
     serve(folder, engine)
     assert batches_of(engine, "bad") == [], "a later server leaves it out as well"
     request = send(folder, Resume(("bad",)))
-    serve(folder, engine)
+    changes = serve(folder, engine)
     batch = replies(folder)[request].batch
     assert batch is not None
+    assert changes == [Change((), (), batch, ("bad",))]
     assert batches_of(engine, "bad") == list(range(batch, engine.commits + 1))
     bad = require_record(folder).staying["bad"]
     assert bad.since == 0, "it was in the joins all the time, so it still has its tuples"

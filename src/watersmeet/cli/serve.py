@@ -233,10 +233,11 @@ class ServeRun:
             yield display
 
     def _tell_change(self, change: Change) -> None:
-        self._tell_event("change", added=list(change.added), dropped=list(change.dropped), batch=change.batch)
-        parts = [
-            f"{sign} {_named(names)}" for sign, names in (("+", change.added), ("-", change.dropped)) if names
-        ]
+        named = {"added": change.added, "dropped": change.dropped, "resumed": change.resumed}
+        facts = {kind: list(names) for kind, names in named.items()}
+        self._tell_event("change", **facts, batch=change.batch)
+        signs = {"+": change.added, "-": change.dropped, "again": change.resumed}
+        parts = [f"{sign} {_named(names)}" for sign, names in signs.items() if names]
         tell(f"from batch {change.batch} on: {', '.join(parts)}")
 
     def _tell_refusal(self, refusal: str) -> None:

@@ -34,6 +34,7 @@ from watersmeet.spark.multiquery.culprits import Blame
 
 POLL_S = 0.2
 WAIT_POLL_S = 0.05  # while a request waits for a batch to end
+QUIET_S = 3.0  # without a batch since its start, after which there seems to be nothing to make one of
 HEARTBEAT_S = 1.0
 SWEEP_S = 10.0
 
@@ -80,11 +81,12 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was made: the names of queries added and dropped, and the batch it begins with."""
+    """A change that was made: the queries added, dropped and resumed, by name, and its first batch."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
     batch: int
+    resumed: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
@@ -105,6 +107,8 @@ class Server:
     _planned: PlannedChange | None = None
     _planned_from: BoundDataflow | None = None
     _seen_at: int | None = None  # the newest batch that had ended when the requests of a change were found
+    _started_after: int = -1  # the newest batch that had ended when the job was started
+    _quiet_since: float | None = None  # when the job was first seen to have nothing to do
     _side_failures: Mapping[str, WatersmeetError] = field(default_factory=dict)
     _progress: Progress | None = None
     _reported_at: float = float("-inf")
@@ -137,6 +141,7 @@ class Server:
         """Starts the dataflow, without queries that keep it from starting."""
         while True:
             self._job = self.engine.job(self._current, self._progress)
+            self._started_after, self._quiet_since = self.engine.committed(), None
             try:
                 self._job.start()
                 break
@@ -239,7 +244,21 @@ class Server:
         committed = self.engine.committed()
         if self._seen_at is None:
             self._seen_at = committed
-        return committed > self._seen_at or (committed == self.engine.newest() and job.is_settled())
+        if committed > self._seen_at:
+            return True
+        if committed < self.engine.newest():
+            return False
+        return committed > self._started_after or self._is_quiet(job)
+
+    def _is_quiet(self, job: RunningJob) -> bool:
+        """Whether a job that has done no batch yet has had nothing to do for a while."""
+        if not job.is_settled():
+            self._quiet_since = None
+            return False
+        now = time.monotonic()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        return now - self._quiet_since >= QUIET_S
 
     def _open_requests(self) -> dict[str, Request]:
         """The requests to decide on; those handled before a crash just get their reply again."""
@@ -277,6 +296,7 @@ class Server:
                 tuple(n for n, q in now.items() if n not in was or was[n].number != q.number),
                 tuple(n for n, q in was.items() if n not in now or now[n].number != q.number),
                 batch,
+                tuple(n for n, q in was.items() if q.failure and n in now and not now[n].failure),
             )
         )
 
