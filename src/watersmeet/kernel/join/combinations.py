@@ -65,14 +65,16 @@ def in_blocks(
 
     `widest` is what they take of any combination, at most.
     """
+    parts = stretches(len(complete.max_ts), nbytes, widest, lambda: bytes_of(stores, taken, complete))
+    return map(complete.part, parts)
 
-    def row_bytes() -> Longs:
-        total = np.full(len(complete.max_ts), TIMES_BYTES)
-        for alias, names in taken.items():
-            total += stores[alias].row_bytes(names, complete.rows[alias])
-        return total
 
-    return map(complete.part, stretches(len(complete.max_ts), nbytes, widest, row_bytes))
+def bytes_of(stores: Stores, taken: Mapping[str, tuple[str, ...]], complete: Partials[Class]) -> Longs:
+    """How many bytes these columns take of each combination, with its times."""
+    total = np.full(len(complete.max_ts), TIMES_BYTES)
+    for alias, names in taken.items():
+        total += stores[alias].row_bytes(names, complete.rows[alias])
+    return total
 
 
 def widest_of(stores: Stores, taken: Mapping[str, tuple[str, ...]]) -> int:

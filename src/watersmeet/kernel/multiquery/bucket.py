@@ -25,7 +25,7 @@ import pyarrow as pa
 from watersmeet.errors import DataError
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
-from watersmeet.kernel.join.combinations import combinations_in, in_blocks, widest_of
+from watersmeet.kernel.join.combinations import bytes_of, combinations_in, in_blocks, widest_of
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.multiquery.level import SharedLevel
@@ -254,7 +254,11 @@ class SharedBucket:
                 self._widest[join] = widest_of(self.stores, taken)
             widest = self._widest[join]
             for block in in_blocks(self.stores, taken, partials, self._found.block_bytes, widest):
-                self._found.add(join, verified(self.stores, path, block), widest)
+                sure = verified(self.stores, path, block)
+                nbytes = len(sure.max_ts) * widest
+                if nbytes > self._found.block_bytes:
+                    nbytes = int(bytes_of(self.stores, taken, sure).sum())
+                self._found.add(join, sure, nbytes)
                 if self._found.is_full:
                     yield from self._emit(plan)
         for probe, child in node.children.items():

@@ -39,13 +39,12 @@ class FoundResults:
         self._nbytes = 0
         self._tuning = tuning
 
-    def add(self, join: str, results: SharedPartials, row_bytes: int) -> None:
-        """Takes a block of results, each of which takes so many bytes at most."""
-        count = len(results.max_ts)
-        if count:
+    def add(self, join: str, results: SharedPartials, nbytes: int) -> None:
+        """Takes results of which the columns take so many bytes at most."""
+        if len(results.max_ts):
             self.parts.setdefault(join, []).append(results)
-            self._rows += count
-            self._nbytes += min(count * row_bytes, self.block_bytes)
+            self._rows += len(results.max_ts)
+            self._nbytes += nbytes
 
     @property
     def block_bytes(self) -> int:

@@ -79,15 +79,20 @@ class Chunk:
 
     def row_bytes(self, name: str) -> Longs | int:
         """How many bytes a column takes of each row, or of every row."""
-        if self.schema.get_field_index(name) < 0:
-            return 0
-        return value_bytes(self.held.column(name), self.schema.field(name).type)
+        if name not in self._row_bytes:
+            self._row_bytes[name] = self._count_bytes(name)
+        return self._row_bytes[name]
 
     def widest(self, name: str) -> int:
         """How many bytes a column takes of a row, at most."""
         if name not in self._widest:
-            self._widest[name] = int(np.max(self.row_bytes(name), initial=0))
+            self._widest[name] = int(np.max(self._count_bytes(name), initial=0))
         return self._widest[name]
+
+    def _count_bytes(self, name: str) -> Longs | int:
+        if self.schema.get_field_index(name) < 0:
+            return 0
+        return value_bytes(self.held.column(name), self.schema.field(name).type)
 
     def _find_words(self, name: str) -> WordColumn | None:
         number = self.held.schema.get_field_index(name)
@@ -106,6 +111,10 @@ class Chunk:
 
     @cached_property
     def _words(self) -> dict[str, WordColumn | None]:
+        return {}
+
+    @cached_property
+    def _row_bytes(self) -> dict[str, Longs | int]:
         return {}
 
     @cached_property
