@@ -85,7 +85,7 @@ class World:
                 for stream, own in taken.items()
                 if may_be_files(by_name[stream])
             }
-        return Arrived(by_name, rows, 0, map_tasks, files)
+        return Arrived(by_name, rows, None, map_tasks, files)
 
     def micro_batches(self) -> list[MicroBatch]:
         """All batches as the oracle takes them."""
