@@ -178,7 +178,7 @@ def test_tuples_of_the_far_future_are_shown_once_there_are_any() -> None:
     some = replace(PROGRESS, inputs=(replace(first, ahead=3), second), totals=Totals(ahead=14))
     assert "| ahead 3 |" in render_line(some)
     assert "ahead" not in render_line(PROGRESS)
-    assert json.loads(render_json(some))["ahead"] == 3
+    assert some.as_json()["ahead"] == 3
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(render_screen(some))
     assert [line.split() for line in console.export_text().splitlines() if "too far ahead" in line] == [

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import InputTask, JoinTasks, PackNamedFiles, PackRows, SendFileNames
-from watersmeet.spark.exchange.collect import BATCH_TIME_SQL
+from watersmeet.spark.exchange.collect import NOW_SQL
 from watersmeet.spark.exchange.file_input import PATH, number_files
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
@@ -66,7 +66,7 @@ class Inputs:
         """A message for every bucket and file."""
         known = {"input": f"{task.number}L", "path": PATH}
         if self.tasks.reports_time:
-            known["now_us"] = BATCH_TIME_SQL
+            known["now_us"] = NOW_SQL
         return self._for_all_buckets(self.files[task.stream].names, FileName, **known)
 
     def _for_all_buckets(self, frame: DataFrame, kind: type[Message], **known: str) -> DataFrame:

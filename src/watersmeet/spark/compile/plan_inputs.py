@@ -22,7 +22,7 @@ from watersmeet.spark.compile.tasks import (
     ProjectedColumn,
     SendFileNames,
 )
-from watersmeet.spark.exchange.collect import BATCH_TIME_SQL, NOW
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
 from watersmeet.spark.exchange.file_input import FileInput, PackFiles
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.pack import Pack
@@ -190,7 +190,7 @@ class InputPlanner:
             selected[KEEP] = ProjectedColumn(KEEP, keep, "boolean")
             columns += (KEEP,) if layout.window.counts_rows else ()
         if self.reports_time:
-            selected[NOW] = ProjectedColumn(NOW, BATCH_TIME_SQL, "bigint")
+            selected[NOW] = ProjectedColumn(NOW, NOW_SQL, "bigint")
         return tuple(selected.values()), columns
 
     def _key(self, item: Input, cls: int, name: str) -> ProjectedColumn:

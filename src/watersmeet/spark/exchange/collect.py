@@ -20,7 +20,7 @@ from watersmeet.spark.exchange.messages import UNKNOWN
 from watersmeet.spark.tuning import Tuning
 
 NOW = "__now"  # the batch's own time, where some stream is judged by it
-BATCH_TIME_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
+NOW_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
 
 
 @dataclass(frozen=True)

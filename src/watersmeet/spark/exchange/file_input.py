@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.spark.exchange.collect import BATCH_TIME_SQL, NOW
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
 from watersmeet.spark.exchange.file_reader import FileReader, NamedFile
 from watersmeet.spark.exchange.messages import UNKNOWN, FileName, Message
 from watersmeet.spark.exchange.pack import Pack
@@ -78,5 +78,5 @@ def number_files(named: Iterable[tuple[int, DataFrame]], partitions: int, *, rep
     """Rows of (input, path) for `PackFiles`, with the batch's time where that is asked for, in few tasks."""
     frames = [names.withColumn(INPUT, F.lit(number)) for number, names in named]
     if reports_time:
-        frames = [names.withColumn(NOW, F.expr(BATCH_TIME_SQL)) for names in frames]
+        frames = [names.withColumn(NOW, F.expr(NOW_SQL)) for names in frames]
     return reduce(DataFrame.unionAll, frames).coalesce(partitions)

@@ -15,7 +15,7 @@ from watersmeet.kernel import TS, LatenessPolicy
 from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
-from watersmeet.spark.exchange.collect import BATCH_TIME_SQL, NOW
+from watersmeet.spark.exchange.collect import NOW, NOW_SQL
 from watersmeet.spark.exchange.file_input import PackFiles
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.metrics.metrics import Metrics
@@ -193,7 +193,7 @@ class _LevelPlanner:
         given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(item.columns)}
         columns = [(safe, *texts[column]) for column, safe in given.items()]
         if self.reports_time:
-            columns.append((NOW, BATCH_TIME_SQL, "bigint"))
+            columns.append((NOW, NOW_SQL, "bigint"))
         pack = self._pack(item, tuple(given.values()))
         return PackFeeds(item.name, item.stream.name, tuple(columns), item.keep, pack)
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.query import Stream, format_duration
 from watersmeet.query.expression import quote_name
-from watersmeet.spark.exchange.collect import BATCH_TIME_SQL
+from watersmeet.spark.exchange.collect import NOW_SQL
 
 ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares none
 
@@ -31,7 +31,7 @@ def too_far_ahead(stream: Stream, alias: str) -> str | None:
     """Whether a tuple is further ahead of its micro-batch than it may be, as SQL text; None if any may be."""
     if stream.event_time is None or stream.max_ahead_us is None:
         return None
-    return f"{event_microseconds(stream, alias)} > {BATCH_TIME_SQL} + {stream.max_ahead_us}L"
+    return f"{event_microseconds(stream, alias)} > {NOW_SQL} + {stream.max_ahead_us}L"
 
 
 def describe_ahead(stream: Stream) -> str:
