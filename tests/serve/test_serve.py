@@ -37,6 +37,7 @@ SMALL = (
     "local[2]",
     "--conf",
     "spark.driver.memory=600m",
+    "--conf",
     "spark.sql.streaming.minBatchesToRetain=1000",  # the oracle is told what each batch took by Spark's log
     "--conf",
     "spark.sql.shuffle.partitions=3",
