@@ -38,6 +38,8 @@ SMALL = (
     "--conf",
     "spark.driver.memory=600m",
     "--conf",
+    "spark.sql.streaming.minBatchesToRetain=1000",  # the oracle is told what each batch took by Spark's log
+    "--conf",
     "spark.sql.shuffle.partitions=3",
 )
 PATIENCE_S = 240  # on a busy machine
