@@ -57,7 +57,7 @@ SMALL = Tuning(
     late_bytes=1,
     read_rows=7,
     chosen_rows=3,
-    kernel=replace(SMALL_KERNEL, block_bytes=600),
+    kernel=replace(SMALL_KERNEL, block_bytes=3000),
 )
 
 VARIANTS = (
