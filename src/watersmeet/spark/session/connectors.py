@@ -57,8 +57,10 @@ def local_files(connector: Connector, base: Path, what: str = "") -> Path | None
 
 def hide_options(spark: SparkSession, connector: Connector) -> None:
     """Keeps options that hold secrets out of Spark's plans, and so of its logs of events."""
-    known = spark.conf.get(_HIDDEN) or ""  # Spark's default, unless it is set
     hidden = [re.escape(key) for key, value in connector.options if has_reference(value)]
+    if not hidden:
+        return
+    known = spark.conf.get(_HIDDEN) or ""  # Spark's default, unless it is set
     if missing := [key for key in hidden if key not in known.split("|")]:
         spark.conf.set(_HIDDEN, "|".join([*([known] if known else []), *missing]))
 
