@@ -54,7 +54,7 @@ from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
-from watersmeet.spark.sources.read_sources import Sources, read_sources
+from watersmeet.spark.sources.read_sources import Sources, read_rest, read_sources
 from watersmeet.spark.sources.source_paths import source_paths
 from watersmeet.sql import Source, bind_query, parse_pipeline
 from watersmeet.sql.query_names import number_queries
@@ -296,6 +296,7 @@ class Session:
                 base=base,
                 options=options,
                 read_smaller=lambda smaller: read(smaller=smaller),
+                read_rest=partial(read_rest, self.spark, pipeline.streams, base),
             )
 
     def _plan(

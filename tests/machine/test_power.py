@@ -59,7 +59,12 @@ def drops_no_duplicates(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "mistake",
-    [commits_before_the_sink, loads_the_newest_state, lists_the_folder_again, drops_no_duplicates],
+    [
+        commits_before_the_sink,
+        loads_the_newest_state,
+        pytest.param(lists_the_folder_again, marks=pytest.mark.variant),
+        drops_no_duplicates,
+    ],
 )
 def test_a_mistake_in_spark_would_be_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)

@@ -21,12 +21,17 @@ from typing import Any
 # Tests run for seconds in each JVM, over a handful of rows: what the JVM's optimizing compiler and Spark's
 # generated code would save later costs more than it brings. A query that waits for tuples lists its folders a
 # hundred times a second, which the tests beside it would pay for.
-BRIEF = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = (
     "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN "
     "-Dspark.sql.streaming.pollingDelay=100"
 )
 MAKE_S = 300
+
+
+def driver_options() -> str:
+    """Options for the JVMs of tests that are drivers."""
+    return f"{SETTINGS} {jvm_options()}"
 
 
 def jvm_options() -> str:
@@ -48,7 +53,7 @@ def make() -> None:
     if archive.exists():
         return
     draft = archive.with_suffix(f".{os.getpid()}")
-    options = {"SPARK_SUBMIT_OPTS": f"{BRIEF} -XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
+    options = {"SPARK_SUBMIT_OPTS": f"{SETTINGS} {BRIEF} -XX:ArchiveClassesAtExit={draft} -Xlog:disable"}
     command = [sys.executable, "-m", __spec__.name, "--load"]
     subprocess.run(command, env={**os.environ, **options}, timeout=MAKE_S, check=True)
     draft.replace(archive)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.class_archive import jvm_options
+from tests.spark.class_archive import driver_options
 from tests.spark.kafka.broker import Broker, NotFetchedError, jars_setting, running_broker
 from watersmeet.spark.generator.data_source import register
 from watersmeet.spark.session.environment import new_session
 
 # Processes that tests start inherit this.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())
+os.environ.setdefault("SPARK_SUBMIT_OPTS", driver_options())
 
 
 def pytest_configure(config: pytest.Config) -> None:

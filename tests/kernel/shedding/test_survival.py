@@ -73,6 +73,7 @@ def test_least_finds_more_than_random_on_skewed_keys_and_estimates_what_it_finds
     assert np.mean(estimated) == pytest.approx(np.mean(found), abs=0.05)
 
 
+@pytest.mark.variant  # the one before shows it for one attribute
 def test_least_estimates_what_it_finds_of_a_chain_over_two_attributes() -> None:
     """No formula by rates and keys is behind it: only the inclusion probabilities of each answer's tuples."""
     whole, part = (run_chain(limit) for limit in (None, StateLimit(60_000, Shed.LEAST)))

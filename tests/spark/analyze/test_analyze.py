@@ -164,6 +164,7 @@ def test_what_cannot_be_analyzed_is_refused(
     assert isinstance(refusal.value, WatersmeetError)
 
 
+@pytest.mark.variant  # others measure the usual types
 def test_values_of_every_type_can_be_measured(spark: SparkSession) -> None:
     """Types that a statistics file does not know are listed as text; NaN and NULL are not listed."""
     columns = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.compile.differential import check
@@ -75,6 +76,7 @@ def random_batches(random_: random.Random) -> list[MicroBatch]:
     ]
 
 
+@pytest.mark.variant  # in process it is shown in tests/sql/test_random_sql.py
 def test_the_values_of_random_expressions_are_the_oracles(
     spark: SparkSession, tmp_path: Path, long_mode: bool
 ) -> None:

@@ -83,6 +83,19 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
         _run(spark, case)
 
 
+def test_what_has_come_when_a_flush_is_finished_is_not_after_its_end(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As if killed before the end of the input was in a batch; more files come than fit into one."""
+    case = write_case(tmp_path, QUERIES["distinct"], random_batches(seed=12, count=3), arrived=1)
+    assert "maxFilesPerTrigger" in case.file.read_text()
+    _run(spark, case)
+    Checkpoint(spark, str(case.checkpoint / "out")).end_input()
+    arrive(case, [1, 2])
+    _run(spark, case)
+    case.check(spark)
+
+
 def test_flush_goes_with_available_now() -> None:
     with pytest.raises(ConfigurationError, match="--available-now"):
         RunOptions(flush=True)

@@ -153,6 +153,7 @@ def test_late_tuples_and_those_with_no_event_time_or_one_far_ahead_are_counted_a
     case.check(spark)
 
 
+@pytest.mark.variant  # in process it is shown in tests/testing/test_clocks.py
 def test_batches_are_judged_by_the_time_spark_logs_and_runs_by_when_they_began(
     spark: SparkSession, tmp_path: Path
 ) -> None:

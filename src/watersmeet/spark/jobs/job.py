@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.sinks.write_stream import write_stream
+from watersmeet.spark.sources.read_sources import Sources
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST_AFTER_KILL = 16  # a process may be killed for other reasons, again and again
@@ -56,6 +58,7 @@ class Job(PolledQuery):
     base: Path
     options: RunOptions
     has_ended: bool = False  # by an earlier run, which has ended its input
+    read_rest: Callable[[], Sources] | None = None  # all that the sources have left, in one batch
     _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
@@ -186,8 +189,13 @@ class Job(PolledQuery):
         return False
 
     def _end_input(self) -> None:
-        """Ends the input by a new row, which makes a batch even if an earlier row has ended it."""
+        """Ends the input by a new row, which makes a batch even if an earlier row has ended it.
+
+        What the sources have got since the last batch comes with it: after the end it would be late.
+        """
         self._ending = True
+        if self.read_rest is not None:
+            self.sources = self.read_rest()
         self.checkpoint.end_input()
 
     def _parse(self, report: Report) -> Progress:

@@ -104,6 +104,15 @@ def divide_limit(stream: Stream, divisor: int) -> Stream:
     return stream
 
 
+def without_limit(stream: Stream) -> Stream:
+    """The stream with all that its source has in one batch, whatever it declares."""
+    if (source := stream.source) is None:
+        return stream
+    names = (*_OWN_LIMITS, limit_option(source) or BYTES)
+    kept = tuple((key, value) for key, value in source.options if not any(_same(key, name) for name in names))
+    return replace(stream, source=replace(source, options=kept))
+
+
 def limit_option(source: Connector) -> str | None:
     """The option by which batches of a source are limited, if it has one."""
     return BYTES if source.format.lower() in _BY_BYTES else format_of(source).rows_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +19,7 @@ from watersmeet.spark.sources.batch_limits import (
     declares_limit,
     default_limit,
     divide_limit,
+    without_limit,
 )
 from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import FileNames, file_names
@@ -71,10 +72,18 @@ def read_sources(
         else:
             limits |= {stream.name: found} if can_be_paced(stream) else {}
             opened.append(apply_limit(stream, found))
-    tuples = {stream.name: read_stream(spark, stream, base) for stream in opened}  # refuses missing ones
-    named = {stream.name: file_names(spark, stream, base) for stream in opened}
-    direct = {name: files for name, files in named.items() if files is not None}
-    return Sources(tuples, direct, limits, most, tuple(notices))
+    return replace(_open(spark, opened, base), limits=limits, batch_bytes=most, notices=tuple(notices))
+
+
+def read_rest(spark: SparkSession, streams: Sequence[Stream], base: Path) -> Sources:
+    """The sources of the streams with all that they have left in one batch, which is to be the last."""
+    return _open(spark, [without_limit(stream) for stream in streams], base)
+
+
+def _open(spark: SparkSession, streams: Sequence[Stream], base: Path) -> Sources:
+    tuples = {stream.name: read_stream(spark, stream, base) for stream in streams}  # refuses missing ones
+    named = {stream.name: file_names(spark, stream, base) for stream in streams}
+    return Sources(tuples, {name: files for name, files in named.items() if files is not None})
 
 
 def batch_shares(densities: Mapping[str, float | None], streams: int) -> dict[str, float]:
