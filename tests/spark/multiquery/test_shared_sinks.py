@@ -16,6 +16,7 @@ from tests.spark.pipelines import arrive, random_batches, write_case
 from watersmeet import oracle
 from watersmeet.errors import DataError
 from watersmeet.query import NEVER
+from watersmeet.spark.multiquery import fill
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID, with_answer_ids
 from watersmeet.spark.sinks.files import FileSink
@@ -54,6 +55,7 @@ def test_a_batch_done_again_for_one_sink_and_with_more_queries_adds_what_is_miss
 ) -> None:
     """Batch 1 fails at its last sink, and is done again with two more queries."""
     named = NamedAnswers()
+    monkeypatch.setattr(fill, "SINK_PATIENCE_S", 0.0)
     monkeypatch.setitem(formats.FORMATS, "named", lambda target: named)  # type: ignore[call-overload]
     case = write_case(tmp_path, QUERIES["same"], random_batches(5, count=3), arrived=2)
     first = {name: (QUERIES[name], 0, NEVER) for name in ("same", "pair", "self", "chain", "evaluated")}
