@@ -17,7 +17,7 @@ from watersmeet.plan.sizing.completeness import StreamDemand, size, stream_deman
 from watersmeet.plan.sizing.state_size import StateReport, analysed_loads, live_loads
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import parse_duration
-from watersmeet.query.byte_size import parse_bytes
+from watersmeet.query.byte_size import parse_bytes_of
 from watersmeet.spark.jobs.checkpoint import PROGRESS
 from watersmeet.spark.jobs.pipeline_file import query_folder
 from watersmeet.spark.session.environment import default_partitions
@@ -82,7 +82,7 @@ def size_command(
         raise ConfigurationError(_OWN_RATES)
     else:
         demands = _demands(file, stats, memory_tuples)
-    memory_bytes = None if memory is None else _parse_memory(memory)
+    memory_bytes = None if memory is None else parse_bytes_of("--memory", memory)
     reports = {
         name: size(streams, completeness, partitions=partitions, memory_bytes=memory_bytes)
         for name, streams in demands.items()
@@ -140,13 +140,6 @@ def read_progress(path: Path, query: str) -> dict[str, Any]:
     if found is None:
         raise ConfigurationError(f"{path} has no progress of {query}")
     return found
-
-
-def _parse_memory(text: str) -> float:
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise ConfigurationError(f"--memory: {error}") from None
 
 
 def _typed(

@@ -7,6 +7,8 @@ from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from typing import TypeVar
 
+from watersmeet.errors import ConfigurationError
+
 K = TypeVar("K", bound=Hashable)
 
 UNITS = {
@@ -31,6 +33,14 @@ def parse_bytes(text: str) -> int:
     if size < 1:
         raise ValueError(f"'{text}' is less than a byte: write a number and a unit, such as 256MB")
     return size
+
+
+def parse_bytes_of(name: str, text: str) -> int:
+    """The bytes that a person asks for by an option or a setting of this name; refuses what is no size."""
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
 
 
 def format_bytes(size: float) -> str:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import Shed, StateLimit
-from watersmeet.query.byte_size import parse_bytes
+from watersmeet.query.byte_size import parse_bytes_of
 
 LIMIT = "spark.watersmeet.stateLimit"
 SHED = "spark.watersmeet.shed"
@@ -21,10 +21,7 @@ def parse_limit(size: str | None, shed: str | None, names: tuple[str, str]) -> S
                 f"{names[1]} {shed} says what to shed; say from which size on: {names[0]} 2GB"
             )
         return None
-    try:
-        nbytes = parse_bytes(size)
-    except ValueError as error:
-        raise ConfigurationError(f"{names[0]}: {error}") from None
+    nbytes = parse_bytes_of(names[0], size)
     if nbytes < LEAST_BYTES:
         raise ConfigurationError(f"{names[0]} {size}: nothing can be joined in less than {LEAST_BYTES} bytes")
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.query.byte_size import parse_bytes
+from watersmeet.query.byte_size import parse_bytes_of
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
 BLOCK = "spark.watersmeet.blockBytes"
@@ -21,10 +21,7 @@ def session_tuning(spark: SparkSession, smaller: int = 1) -> Tuning:
     text = spark.conf.get(BLOCK, None)
     if text is None:
         return tuning
-    try:
-        nbytes = parse_bytes(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{BLOCK}: {error}") from None
+    nbytes = parse_bytes_of(BLOCK, text)
     if nbytes < LEAST_BYTES:
         raise ConfigurationError(f"{BLOCK} is {text}: write 1MB or more")
     return replace(tuning, kernel=replace(tuning.kernel, block_bytes=nbytes))

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.query import Connector, Stream
 from watersmeet.query.arrow_types import fixed_width
-from watersmeet.query.byte_size import parse_bytes
+from watersmeet.query.byte_size import parse_bytes_of
 from watersmeet.spark import generator
 from watersmeet.spark.session.connectors import FILE_FORMATS
 from watersmeet.spark.sources.formats import format_of
@@ -50,11 +49,7 @@ def batch_bytes(spark: SparkSession, limit: StateLimit | None) -> int:
     """What a batch of all streams together should take in memory."""
     if limit is not None:
         return max(1, limit.nbytes // BATCH_SHARE)
-    text = spark.conf.get(SETTING, None) or DEFAULT_BYTES
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{SETTING}: {error}") from None
+    return parse_bytes_of(SETTING, spark.conf.get(SETTING, None) or DEFAULT_BYTES)
 
 
 def default_limit(stream: Stream, nbytes: int, unit_bytes: float) -> BatchLimit | None:
