@@ -29,7 +29,7 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs=2 test-spark test-pure
 
 test-spark: test-jars test-classes
-	$(BIN)/python -m pytest -m spark --numprocesses=2 --dist=loadfile
+	$(BIN)/python -m pytest -m spark --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # The connectors and the Kafka broker that some of Spark's tests need, fetched once into the user's cache.
 test-jars: setup
@@ -44,7 +44,7 @@ test-classes: test-kernel
 	@$(BIN)/python -m tests.spark.class_archive
 
 test-pure: test-kernel
-	$(BIN)/python -m pytest -m "not spark" --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest -m "not spark" --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 test-long: test-jars test-classes
 	$(BIN)/python -m pytest --long

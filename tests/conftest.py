@@ -27,7 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Further variants of what another test shows already are left to long mode."""
+    """Further variants of what another test shows are left to long mode; files of slow tests come first.
+
+    A file runs in one process: one that takes a minute and comes last keeps all others waiting.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if not config.getoption("--long"):
         for item in items:
             if item.get_closest_marker("variant"):

@@ -20,6 +20,8 @@ from watersmeet.spark.generator.generator import generate, parse_options
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 
 HALF_SECOND, QUARTER_HOUR, DAY = 500_000, 900_000_000, 86_400_000_000

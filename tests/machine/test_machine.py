@@ -10,6 +10,8 @@ import pytest
 from tests.machine.machine import VARIANTS, Outcome, run_schedule
 from watersmeet.serve import server
 
+pytestmark = pytest.mark.slow
+
 SCHEDULES, MANY = 300, 10_000
 CHUNKS = 10  # tests that share them, one for each variant of a case
 KINDS = (

@@ -12,6 +12,8 @@ from watersmeet.kernel import Shed
 from watersmeet.oracle import oracle
 from watersmeet.testing import InProcessEngine, Step
 
+pytestmark = pytest.mark.slow
+
 CASES = 154  # eleven of each variant
 CHUNKS = 11  # tests that share them, so that a failing one names a few cases
 WITH_ANSWERS = 0.8  # of the cases, at the least

@@ -23,6 +23,8 @@ from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.sources.parquet.folder_columns import DIRECT
 from watersmeet.sql import bind_query, parse_pipeline
 
+pytestmark = pytest.mark.slow
+
 AMPLE = StateLimit(1 << 40)  # nothing is shed, yet packing tasks read the files
 FROM = "FROM s3 [RANGE 4 SECONDS] AS a, s2 [RANGE 3 SECONDS] AS b, s1 [TUMBLE 6 SECONDS] AS c"
 QUERIES = {

@@ -10,12 +10,17 @@ from pyspark.sql import SparkSession
 from tests.spark.compile.differential import check
 from tests.testing.random_cases import draw_case
 
+pytestmark = pytest.mark.slow
+
 # By seed of `tests/testing/random_cases.py`: what Spark itself does between the tasks differs in each.
 ROWS = {28: "rows", 75: "numbered", 90: "distinct", 7: "aggregate"}
+FURTHER = (75, 90)  # whose stages other tests run through Spark as well
 FILES = {43: "files", 99: "files"}
 
 
-@pytest.mark.parametrize("seed", ROWS)
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.variant) if seed in FURTHER else seed for seed in ROWS]
+)
 def test_answers_are_the_oracles_where_spark_reads(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     case = draw_case(seed)
     assert case.variant == ROWS[seed]

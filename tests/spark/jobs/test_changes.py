@@ -15,6 +15,8 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 
+pytestmark = pytest.mark.slow
+
 START = Settings()
 KNOWN = Statistics({"s1": StreamStatistics(1000.0), "s2": StreamStatistics(1.0), "s3": StreamStatistics(1.0)})
 TAKEN: dict[str, dict[str, Any]] = {

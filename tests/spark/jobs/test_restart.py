@@ -23,6 +23,8 @@ from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_pipeline
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = "spark.sql.shuffle.partitions"
 ONCE = RunOptions(available_now=True)
 TO_THE_END = RunOptions(available_now=True, flush=True)
@@ -40,6 +42,7 @@ def partitions(spark: SparkSession) -> Iterator[str]:
     spark.conf.set(PARTITIONS, before)
 
 
+@pytest.mark.variant  # tests/testing/test_restarts.py shows it in process, test_kill.py after kills
 def test_stopped_queries_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
     selects = [QUERIES[kind] for kind in ("distinct", "rows")]  # plain and aggregate: see test_kill
     case = write_case(tmp_path, selects, random_batches(seed=1, count=4), arrived=3)

@@ -19,7 +19,7 @@ from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.open_stream import read_batch
 
-pytestmark = pytest.mark.connectors
+pytestmark = [pytest.mark.connectors, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples" / "kafka"
 NOW = RunOptions(available_now=True, flush=True)

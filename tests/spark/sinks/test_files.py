@@ -27,6 +27,8 @@ from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.storage.tree import LocalTree
 
+pytestmark = pytest.mark.slow
+
 TARGET = sink("parquet", path="out")
 
 

@@ -30,7 +30,7 @@ from watersmeet.spark.sinks.postgres_database import Database, Transaction
 from watersmeet.spark.sinks.target import Batch, Target
 from watersmeet.spark.sinks.write_stream import write_stream
 
-pytestmark = pytest.mark.connectors
+pytestmark = [pytest.mark.connectors, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
