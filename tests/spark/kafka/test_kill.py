@@ -62,9 +62,7 @@ def pipeline(packets: Packets, url: str, topic: str) -> str:
 
 
 @pytest.fixture
-def database(tmp_path: Path, long_mode: bool) -> Iterator[Server]:
-    if not long_mode:
-        pytest.skip("a million messages and two kills take minutes: run it with --long")
+def database(tmp_path: Path) -> Iterator[Server]:
     try:
         with running_server(tmp_path / "postgres") as server:
             yield server
@@ -72,6 +70,7 @@ def database(tmp_path: Path, long_mode: bool) -> Iterator[Server]:
         pytest.skip(str(error))
 
 
+@pytest.mark.variant  # a million messages and two kills take minutes
 def test_a_stopped_broker_and_a_killed_run_cost_nothing(
     spark: SparkSession, database: Server, broker: Broker, tmp_path: Path
 ) -> None:
