@@ -28,6 +28,7 @@ class FakeEngine:
     failing_keys: set[str] = field(default_factory=set)  # expressions that fail before there are answers
     blamed: dict[str, Blame] = field(default_factory=dict)  # queries whose answers make a batch fail
     beside: dict[str, WatersmeetError] = field(default_factory=dict)  # queries that have failed
+    cut_off: dict[str, Blame] = field(default_factory=dict)  # those that first do so while it is being stopped
     rounds: int = 1  # how often a job is polled until a batch ends
     start_rounds: int = 0  # how often it is polled before that, until it has started
     trials: int = 0
@@ -81,6 +82,7 @@ class FakeJob:
     blamed: dict[int, Blame] = field(default_factory=dict)
     _round: int = 0  # of the batch under way
     _polled: int = 0
+    _cut_off: DataError | None = None  # what failed while it was stopped, too late to find out whose it is
 
     def start(self) -> None:
         self.runs = True
@@ -88,6 +90,10 @@ class FakeJob:
     def stop(self) -> None:
         if self.runs and self.engine.is_busy and not self._round:
             self.engine.begin(self.current)
+            if self.engine.cut_off:
+                self.engine.done.pop()
+                self._cut_off = DataError("stopped before the culprit was found")
+                self.engine.blamed, self.engine.cut_off = self.engine.cut_off, {}
         self.runs = False
 
     def is_running(self) -> bool:
@@ -99,6 +105,8 @@ class FakeJob:
     def poll(self) -> list[Progress]:
         """A batch in so many calls, as long as it runs."""
         self._polled += 1
+        if self._cut_off is not None:
+            raise self._cut_off
         if not self.runs or self._polled <= self.engine.start_rounds:
             return []
         if not self._round:

@@ -159,6 +159,29 @@ def test_a_key_that_fails_is_not_computed_once_its_query_is_dropped(folder: Regi
     assert list(require_record(folder).staying) == ["good"]
 
 
+def test_a_batch_that_fails_while_it_is_stopped_for_a_change_is_done_again_to_find_the_culprit(
+    folder: RegistryFolder,
+) -> None:
+    engine = FakeEngine(is_busy=False)
+    send(folder, Submit((("good", CHAIN), ("bad", PAIR.format(1)))))
+    serve(folder, engine)
+    engine.is_busy, engine.cut_off = True, {"bad": Blame("'x' is no number")}
+    requests: list[str] = []
+
+    def submit_once(number: int) -> None:
+        if number == 2:
+            requests.append(send(folder, one("late", PAIR.format(2))))
+
+    serve(folder, engine, rounds=10, each=submit_once)
+    failed = outage(folder, "bad")
+    assert failed.reason == "'x' is no number"
+    assert batches_of(engine, "bad") == list(range(failed.since))
+    assert batches_of(engine, "good") == list(range(engine.offsets + 1))
+    batch = replies(folder)[requests[0]].batch
+    assert batch is not None
+    assert batches_of(engine, "late") == list(range(batch, engine.offsets + 1)) != []
+
+
 def test_a_batch_that_fails_without_a_culprit_ends_the_server_as_ever(folder: RegistryFolder) -> None:
     engine = FakeEngine(failing={"good"})
     send(folder, Submit((("good", CHAIN), ("sum", BY_SUM.format(1)))))

@@ -220,7 +220,11 @@ class Server:
             try:
                 self._show(job)
             except WatersmeetError as error:  # before it could be stopped; the requests are handled next time
-                self._go_on_without(job, error)
+                self._seen_at = None
+                if job.blamed:
+                    self._go_on_without(job, error)
+                else:
+                    self._start()  # nobody looks for culprits in what is being stopped: the batch fails again
                 return
         batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1
         self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))
