@@ -17,6 +17,7 @@ from watersmeet.spark.multiquery import fill as fill_module
 from watersmeet.spark.multiquery.culprits import Blame
 from watersmeet.spark.multiquery.fill import Fill, Filled
 from watersmeet.spark.sinks import formats
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.target import Batch
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.sql import bind_query, parse_pipeline
@@ -97,6 +98,7 @@ def new_fill(*sinks: tuple[MadeUpSink, set[int]], failing: dict[int, Exception] 
     declared = Sink("out", Connector("parquet", (("answers", "json"),)))
     return Fill(
         answers=Decoder(failing or {}),  # type: ignore[arg-type]
+        plans=BatchPlans(None, "nowhere"),  # type: ignore[arg-type]
         sinks=[Filled(declared, sink, frozenset(numbers)) for sink, numbers in sinks],
         dataflow_id="0123abcd",
         buckets=2,

@@ -27,9 +27,9 @@ def answers(batch: int) -> Answers:
     return {"q": found["q"], "r": [] if batch == 1 else found["r"]} if batch < 2 else {"q": [], "r": []}
 
 
-def write(tree: MemoryTree, batch: int, queries: frozenset[str], token: str) -> None:
+def write(tree: MemoryTree, batch: int, queries: frozenset[str], token: str, plan: str = "") -> None:
     """One try of a batch, as a driver makes it."""
-    attempt = begin(tree, WRITER, batch=batch, queries=queries, token=token)
+    attempt = begin(tree, WRITER, batch=batch, queries=queries, token=token, plan=plan)
     rows = [row for query in sorted(attempt.due) for row in answers(batch)[query]]
     if not rows:
         discard(tree, attempt)
@@ -182,6 +182,17 @@ def test_a_checkpoint_that_was_put_back_is_refused() -> None:
         write(MemoryTree(disk), batch, ONE, str(batch))
     with pytest.raises(DataError, match="as if an older copy of the checkpoint had been put back"):
         write(MemoryTree(disk), 0, ONE, "again")
+
+
+def test_a_batch_that_was_planned_anew_is_refused_since_it_may_take_more_than_the_first() -> None:
+    """As when the copy of the checkpoint that is put back has all batches but the newest."""
+    disk = Disk()
+    write(MemoryTree(disk), 0, ONE, "a", plan="at noon")
+    write(MemoryTree(disk), 0, ONE, "b", plan="at noon")
+    with pytest.raises(DataError, match=r"batch 0 is to be written, but .* holds another batch 0 of the"):
+        write(MemoryTree(disk), 0, ONE, "c", plan="at one")
+    write(MemoryTree(disk), 1, ONE, "d", plan="at one")
+    assert published(disk) == expected(2, ONE)
 
 
 def test_a_damaged_record_is_refused_by_name() -> None:

@@ -64,8 +64,9 @@ class FileSink:
 
     def _write(self, batch: Batch) -> None:
         writer = FileWriter(self.name, batch.origin.writer, self.part)
+        token = secrets.token_hex(4)
         attempt = begin(
-            self.tree, writer, batch=batch.number, queries=batch.queries, token=secrets.token_hex(4)
+            self.tree, writer, batch=batch.number, queries=batch.queries, token=token, plan=batch.plan
         )
         rows = batch.answers(attempt.due) if attempt.due else None
         if rows is None:
