@@ -52,6 +52,9 @@ class FakeEngine:
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return self.beside
 
+    def runs_beside(self) -> bool:
+        return False
+
     def newest(self) -> int:
         return self.offsets
 

@@ -72,6 +72,9 @@ class Engine(Protocol):
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         """What has made queries beside the dataflow fail, by name; raises if nothing may go on."""
 
+    def runs_beside(self) -> bool:
+        """Whether queries beside the dataflow have more to do before they end by themselves."""
+
     def newest(self) -> int:
         """The newest micro-batch in Spark's log, -1 if there is none; the next one has the next number."""
 
@@ -137,6 +140,11 @@ class Server:
         """What has stopped each query that has failed, by name."""
         return self._current.record.failed
 
+    @property
+    def side_failures(self) -> Mapping[str, WatersmeetError]:
+        """What has made queries beside the dataflow fail, by name."""
+        return self._side_failures
+
     def _start(self) -> None:
         """Starts the dataflow, without queries that keep it from starting."""
         while True:
@@ -161,7 +169,9 @@ class Server:
             self._go_on_without(job, error)
             return True
         if not running:
-            return False
+            runs_beside = self.engine.runs_beside()
+            self._check_side_queries()
+            return runs_beside
         self._change()
         now = time.monotonic()
         if now - self._reported_at > HEARTBEAT_S:
