@@ -36,7 +36,7 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
-from watersmeet.spark.storage.paths import spark_path
+from watersmeet.spark.storage.paths import spark_path, unpatterned
 
 RECORD = "watersmeet.json"
 CONTROL = "control"
@@ -128,7 +128,8 @@ class Checkpoint:
             self._files.make(CONTROL)
         except OSError as error:
             raise self._unwritable(error) from None
-        return self.spark.readStream.schema("value string").text(spark_path(f"{self.folder}/{CONTROL}"))
+        path = unpatterned(spark_path(f"{self.folder}/{CONTROL}"))
+        return self.spark.readStream.schema("value string").text(path)
 
     def is_ending(self) -> bool:
         """Whether the end of the input is on its way to the query, or has reached it."""
