@@ -252,3 +252,16 @@ def test_what_is_no_folder_of_a_dataflow_is_refused_in_words(
         said = Said(capsys, command, "file", *words)
         assert said.code == 2
         assert "Not a directory" in said.err
+
+
+def test_a_dataflow_that_was_moved_with_its_checkpoint_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It would begin anew where it was, and its sinks would get everything again."""
+    made = RegistryFolder(tmp_path / "made")
+    write_record(made, new_record(made.path))
+    (made.path / "spark").mkdir()
+    made.path.rename(tmp_path / "moved")
+    said = Said(capsys, "serve", "moved")
+    assert said.code == 2
+    assert f"the checkpoint moved was made in {made.path}, and Spark keeps absolute paths" in said.err
