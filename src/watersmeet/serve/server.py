@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -31,6 +32,7 @@ from watersmeet.serve.registry.status import Status, read_status
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.culprits import Blame
+from watersmeet.spark.session.failures import explain_failure
 
 POLL_S = 0.2
 WAIT_POLL_S = 0.05  # while a request waits for a batch to end
@@ -127,8 +129,9 @@ class Server:
             self._start()
             while not until() and self._advance():
                 time.sleep(POLL_S if self._seen_at is None else WAIT_POLL_S)
-        except WatersmeetError as error:
-            self._report(failure=str(error))
+        except Exception as error:
+            with suppress(WatersmeetError):  # where even this cannot be written
+                self._report(failure=str(explain_failure(error)))
             raise
         finally:
             if self._job is not None:
