@@ -7,12 +7,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.spark.sinks.memory_tree import Crash, CrashAt, Disk, MemoryTree
 from watersmeet.errors import DataError
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
+from watersmeet.spark.sinks.files import FileSink
+from watersmeet.spark.storage.tree import LocalTree
 
 WRITER = FileWriter("paid", "9f3c01ab")
 ONE = frozenset({"q"})
@@ -199,3 +202,19 @@ def test_a_damaged_record_is_refused_by_name() -> None:
     disk = Disk({"_watersmeet/9f3c01ab/batch-4-0": '{"queries":'})
     with pytest.raises(DataError, match=r"_watersmeet/9f3c01ab/batch-4-0 is damaged"):
         write(MemoryTree(disk), 4, ONE, "a")
+
+
+def test_a_folder_that_cannot_be_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    """And as what its own queries are to blame for, where many share a dataflow."""
+    (tmp_path / "out").touch()
+    sink = FileSink(
+        what="sink out",
+        format="parquet",
+        path=f"file:{tmp_path}/out",
+        options={},
+        tree=LocalTree(tmp_path / "out"),
+        name="out",
+        part="",
+    )
+    with pytest.raises(DataError, match=rf"sink out: .*Not a directory.* Look at {tmp_path}/out, then start"):
+        sink.check(["k"])
