@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from watersmeet.errors import DataError, TransientError, WatersmeetError
 from watersmeet.query import NEVER, Connector, Pipeline, Query, Sink
@@ -120,6 +121,14 @@ def test_expressions_that_fail_are_found_in_all_sinks_that_are_left() -> None:
     said = {number: blame.reason for number, blame in fill.blamed.items()}
     assert said == {2: "Spark failed: no number", 9: "Spark failed: zero", 11: "Spark failed: late"}
     assert not any(blame.is_sink for blame in fill.blamed.values())
+
+
+def test_a_worker_that_could_not_start_for_a_sink_is_nobodys_fault_and_the_batch_is_tried_again() -> None:
+    sink = MadeUpSink(lambda numbers: PySparkException("Python worker failed to connect back."))
+    fill = new_fill((sink, {1, 2}))
+    with pytest.raises(TransientError, match="did not start in time"):
+        run(fill)
+    assert (sink.got, fill.blamed) == ([], {})
 
 
 def test_a_sink_that_comes_back_is_filled_and_nobody_is_to_blame() -> None:
