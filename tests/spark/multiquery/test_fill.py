@@ -131,7 +131,8 @@ def test_a_worker_that_could_not_start_for_a_sink_is_nobodys_fault_and_the_batch
     assert (sink.got, fill.blamed) == ([], {})
 
 
-def test_a_sink_that_comes_back_is_filled_and_nobody_is_to_blame() -> None:
+def test_a_sink_that_comes_back_is_filled_and_nobody_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fill_module, "SINK_PATIENCE_S", 60.0)  # it does not stay away for long
     left = iter([DataError("restarting")] * 3)
     sink = MadeUpSink(lambda numbers: next(left, None))
     fill = new_fill((sink, {1, 2}))
