@@ -55,7 +55,7 @@ from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_rest, read_sources
-from watersmeet.spark.sources.source_paths import source_paths
+from watersmeet.spark.sources.source_paths import refuse_own_answers, source_paths
 from watersmeet.sql import Source, bind_query, parse_pipeline
 from watersmeet.sql.query_names import number_queries
 
@@ -278,7 +278,9 @@ class Session:
         sources = read()
         for name, query in queries.items():
             checkpoint = Checkpoint(self.spark, query_folder(root, name))
+            sink = pipeline.sink(query.sink) if query.sink else None
             with naming(name, of=len(queries)):
+                refuse_own_answers(query.streams, sink, base)
                 routing = options.routing or checkpoint.routing()
                 planned = self._plan(query, statistics, routing, options.limit)
                 plan = checkpoint.plan(planned, source_paths(query.streams, base))
@@ -291,7 +293,7 @@ class Session:
                 plan=plan,
                 has_ended=has_ended,
                 sources=sources,
-                sink=pipeline.sink(query.sink) if query.sink else None,
+                sink=sink,
                 checkpoint=checkpoint,
                 base=base,
                 options=options,

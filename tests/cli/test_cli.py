@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from tests.paths import ROOT
@@ -302,7 +303,14 @@ def test_the_sql_of_the_documents_can_be_explained(
 
 def test_what_spark_raises_is_put_plainly_and_our_own_mistakes_are_not_hidden() -> None:
     assert str(explained(PySparkException("Java heap space"))).startswith("Spark ran out of memory")
-    assert "refused" in str(explained(ConnectionRefusedError("connection refused")))
+    for lost in (
+        ConnectionRefusedError("connection refused"),
+        Py4JNetworkError("Error while sending or receiving"),
+        Py4JError("An error occurred while calling o415.isActive"),
+    ):
+        assert "Spark's process has ended: it was killed, or it crashed" in str(explained(lost))
+    with pytest.raises(BrokenPipeError):
+        explained(BrokenPipeError("nobody reads the output"))
     mine = DataError("a message")
     assert explained(mine) is mine
     with pytest.raises(KeyError):

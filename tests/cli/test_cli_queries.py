@@ -241,3 +241,27 @@ def test_the_session_of_the_documents_can_be_had(tmp_path: Path) -> None:
     change = PLANNER.plan(PLANNER.bind(record), {"first": first, "large": Submit((("large", large),))})
     assert change.accepted == ("first", "large")
     assert len(change.result.dataflow.joins) == 1
+
+
+def test_what_is_no_folder_of_a_dataflow_is_refused_in_words(
+    capsys: pytest.CaptureFixture[str], dataflow: RegistryFolder
+) -> None:
+    Path("file").touch()
+    for command in ("list", "submit", "serve"):
+        words = {"submit": ["a", "-e", "SELECT 1"], "serve": ["--streams", "streams.sql"]}.get(command, [])
+        said = Said(capsys, command, "file", *words)
+        assert said.code == 2
+        assert "Not a directory" in said.err
+
+
+def test_a_dataflow_that_was_moved_with_its_checkpoint_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It would begin anew where it was, and its sinks would get everything again."""
+    made = RegistryFolder(tmp_path / "made")
+    write_record(made, new_record(made.path))
+    (made.path / "spark").mkdir()
+    made.path.rename(tmp_path / "moved")
+    said = Said(capsys, "serve", "moved")
+    assert said.code == 2
+    assert f"the checkpoint moved was made in {made.path}, and Spark keeps absolute paths" in said.err

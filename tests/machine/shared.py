@@ -224,6 +224,9 @@ class MachineEngine:
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return {}
 
+    def runs_beside(self) -> bool:
+        return False
+
     def newest(self) -> int:
         return self.case.world.log.newest
 

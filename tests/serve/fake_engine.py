@@ -53,6 +53,9 @@ class FakeEngine:
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return self.beside
 
+    def runs_beside(self) -> bool:
+        return False
+
     def newest(self) -> int:
         return self.offsets
 

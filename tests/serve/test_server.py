@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.serve.fake_engine import FakeEngine, KilledError
 from tests.serve.registry.dataflows import CHAIN, PAIR, new_record
@@ -208,6 +209,21 @@ def test_a_query_that_made_the_dataflow_fail_can_be_dropped_by_the_next_server(
     status = read_status(folder)
     assert status is not None
     assert status.failure is None
+
+
+def test_what_spark_itself_raises_is_in_the_status_too(
+    folder: RegistryFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise PySparkException("No space left on device")
+
+    engine = FakeEngine()
+    monkeypatch.setattr(engine, "job", full)
+    with pytest.raises(PySparkException):
+        serve(folder, engine)
+    status = read_status(folder)
+    assert status is not None
+    assert (status.failure or "").startswith("the disk is full")
 
 
 def test_a_request_that_cannot_be_read_is_refused(folder: RegistryFolder) -> None:

@@ -45,6 +45,7 @@ class Case:
     folder: Path
     queries: tuple[Query, ...]
     batches: list[MicroBatch]
+    checkpoint_name: str = "checkpoint"
 
     @property
     def query(self) -> Query:
@@ -56,7 +57,7 @@ class Case:
 
     @property
     def checkpoint(self) -> Path:
-        return self.folder / "checkpoint"
+        return self.folder / self.checkpoint_name
 
     def check(self, spark: SparkSession, *, flush: bool = True) -> None:
         """The sinks hold each of the oracle's answers exactly once."""

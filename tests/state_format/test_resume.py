@@ -94,6 +94,22 @@ def test_a_record_of_another_format_is_refused(plan_on: Any, version: int, whose
         plan_on(lambda record: {**record, "identity": {**record["identity"], "format": version}})
 
 
+def test_a_checkpoint_that_was_moved_or_copied_is_refused(plan_on: Any, tmp_path: Path) -> None:
+    """Spark looks for state under the old path; and a sink tells batches apart by the checkpoint."""
+    here = tmp_path / "elsewhere" / "checkpoint" / QUERY_FOLDER
+    (tmp_path / "link").symlink_to(here)
+    for folder in (here, tmp_path / "link", f"file:{here}", "hdfs://host/checkpoint"):
+        plan_on(lambda record, folder=folder: {**record, "folder": str(folder)})
+    kept = json.loads((here / "watersmeet.json").read_text())
+    assert kept["folder"] == str(here), "later runs know it"
+    for made_in in (tmp_path / "gone", tmp_path):
+        with pytest.raises(
+            ConfigurationError, match=rf"{here} was made in {made_in}, and Spark keeps absolute"
+        ):
+            plan_on(lambda record, made_in=made_in: {**record, "folder": str(made_in)})
+        assert plan_on(lambda record, made_in=made_in: {**record, "folder": str(made_in), "ended": True})
+
+
 def _without_joins(record: dict[str, Any]) -> dict[str, Any]:
     del record["identity"]["state"]["classes"]
     return record

@@ -168,8 +168,9 @@ class ServeRun:
                         server.serve(until=lambda: bool(stop))
             except Exception as error:
                 return tell_failure(self.request.as_json, explained(error), self.log)
-            if not stop and self.options.available_now and server.failed:
-                return tell_failure(self.request.as_json, _failed(server.failed), self.log)
+            if not stop and self.options.available_now and (server.failed or server.side_failures):
+                failed = _failed(server.failed, server.side_failures)
+                return tell_failure(self.request.as_json, failed, self.log)
             if not stop and self.options.available_now:
                 self._tell_event("end")
                 tell(f"everything that had arrived was read; to go on:\n  {self.request.command()}")
@@ -267,12 +268,13 @@ class ServeRun:
         tell_event(self.request.as_json, event, **facts)
 
 
-def _failed(failed: Mapping[str, Outage]) -> WatersmeetError:
-    """The failures of all queries that have failed, as one."""
+def _failed(failed: Mapping[str, Outage], beside: Mapping[str, WatersmeetError]) -> WatersmeetError:
+    """The failures of all queries that have failed, those for dead letters included, as one."""
     lines = [
         f"query {name}, from batch {outage.since} on: {outage.reason}" for name, outage in failed.items()
     ]
-    return WatersmeetError("\n  ".join([f"{len(failed)} of the queries have failed:", *lines]))
+    lines += [f"query {name}: {failure}" for name, failure in beside.items()]
+    return WatersmeetError("\n  ".join([f"{len(lines)} of the queries have failed:", *lines]))
 
 
 def _named(names: tuple[str, ...]) -> str:

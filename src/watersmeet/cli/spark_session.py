@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
+from typing import Any
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.query.secret_reference import with_absolute_files
@@ -26,14 +28,29 @@ def spark_session(master: str, conf: Mapping[str, str], log: Path) -> Iterator[S
         raise ConfigurationError(
             f"Spark does not start with master {master}: {first_line(str(error))}\n{_tail(log)}"
         ) from None
-    try:
-        yield session
-    except KeyboardInterrupt:
-        raise  # whoever interrupts a command that is stopping will not wait: the JVM ends with this process
-    except BaseException:
+    with _tracebacks_aside(session, log):
+        try:
+            yield session
+        except KeyboardInterrupt:
+            raise  # whoever interrupts a command that is stopping will not wait: the JVM ends with it
+        except BaseException:
+            _stop(session, log)
+            raise
         _stop(session, log)
-        raise
-    _stop(session, log)
+
+
+@contextmanager
+def _tracebacks_aside(session: Session, log: Path) -> Iterator[None]:
+    """While open, what PySpark and Py4J would print of a JVM that is gone, in any thread, goes to the log."""
+    handler, root = logging.FileHandler(log, delay=True), logging.getLogger()
+    server: Any = session.spark.sparkContext._accumulatorServer
+    server.handle_error = lambda *_: root.exception("the JVM has hung up")
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def _stop(session: Session, log: Path) -> None:
@@ -69,8 +86,9 @@ def explained(error: Exception) -> WatersmeetError:
     """What Spark raised, in plain words; a mistake of our own is raised as it is."""
     if isinstance(error, WatersmeetError):
         return error
-    # A JVM that was killed shows as a connection that is refused.
-    if type(error).__module__.startswith(("pyspark", "py4j")) or isinstance(error, ConnectionError):
+    # A JVM that was killed shows as a connection that is refused; a pipe breaks when nobody reads the output.
+    is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
+    if type(error).__module__.startswith(("pyspark", "py4j")) or is_lost:
         return explain_failure(error)
     raise error
 

@@ -13,6 +13,7 @@ from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import RECORD, RegistryRecord, read_record, write_record
 from watersmeet.serve.registry.requests import Submit
+from watersmeet.spark.jobs.checkpoint import describe_elsewhere, is_elsewhere
 from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, read_text
 from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
 from watersmeet.sql import Infer, bind_select, parse_statements
@@ -45,6 +46,8 @@ def find_dataflow(folder: RegistryFolder, options: CreationOptions) -> RegistryR
         _check_levels(options.levels)
         draft_dataflow(folder, options, partitions=1)
         return None
+    if (folder.path / "spark").exists() and is_elsewhere(str(folder.path), record.checkpoint):
+        raise ConfigurationError(describe_elsewhere(str(folder.path), record.checkpoint))
     if options.levels not in (None, record.levels):
         raise ConfigurationError(
             f"the dataflow in {folder.path} has {record.levels} levels, and its state depends on them: "

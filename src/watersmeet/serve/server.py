@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -31,6 +32,7 @@ from watersmeet.serve.registry.status import Status, read_status
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.culprits import Blame
+from watersmeet.spark.session.failures import explain_failure
 
 POLL_S = 0.2
 WAIT_POLL_S = 0.05  # while a request waits for a batch to end
@@ -71,6 +73,9 @@ class Engine(Protocol):
 
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         """What has made queries beside the dataflow fail, by name; raises if nothing may go on."""
+
+    def runs_beside(self) -> bool:
+        """Whether queries beside the dataflow have more to do before they end by themselves."""
 
     def newest(self) -> int:
         """The newest micro-batch in Spark's log, -1 if there is none; the next one has the next number."""
@@ -124,8 +129,9 @@ class Server:
             self._start()
             while not until() and self._advance():
                 time.sleep(POLL_S if self._seen_at is None else WAIT_POLL_S)
-        except WatersmeetError as error:
-            self._report(failure=str(error))
+        except Exception as error:
+            with suppress(WatersmeetError):  # where even this cannot be written
+                self._report(failure=str(explain_failure(error)))
             raise
         finally:
             if self._job is not None:
@@ -136,6 +142,11 @@ class Server:
     def failed(self) -> dict[str, Outage]:
         """What has stopped each query that has failed, by name."""
         return self._current.record.failed
+
+    @property
+    def side_failures(self) -> Mapping[str, WatersmeetError]:
+        """What has made queries beside the dataflow fail, by name."""
+        return self._side_failures
 
     def _start(self) -> None:
         """Starts the dataflow, without queries that keep it from starting."""
@@ -161,7 +172,9 @@ class Server:
             self._go_on_without(job, error)
             return True
         if not running:
-            return False
+            runs_beside = self.engine.runs_beside()
+            self._check_side_queries()
+            return runs_beside
         self._change()
         now = time.monotonic()
         if now - self._reported_at > HEARTBEAT_S:

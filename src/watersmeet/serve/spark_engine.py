@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.query import Column, Query
@@ -31,6 +32,8 @@ from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.spark.storage.folder import Folder
 
 POLL_S = 0.1
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class SparkEngine:
         try:
             for letters in planned:
                 self.letters.append(letters)
-                self._ask(letters, letters.start, raises=ConfigurationError)
+                self._ask(letters, letters.start, None, raises=ConfigurationError)
             yield
         finally:
             for letters in self.letters:
@@ -105,21 +108,32 @@ class SparkEngine:
         """What has made the queries for dead letters fail; raises if the checkpoint is not ours any more."""
         self.lock.check()
         for letters in self.letters:
-            if letters.name not in self.failures:
-                self._ask(letters, letters.poll)
+            self._ask(letters, letters.poll, None)
         return dict(self.failures)
 
+    def runs_beside(self) -> bool:
+        running = [self._ask(letters, letters.is_running, False) for letters in self.letters]  # all are asked
+        return self.options.available_now and any(running)
+
     def _ask(
-        self, letters: DeadLetters, ask: Callable[[], object], *, raises: type[WatersmeetError] | None = None
-    ) -> None:
-        """Notes a failure as that of the dead letters alone, unless it is one to raise."""
+        self,
+        letters: DeadLetters,
+        ask: Callable[[], Answer],
+        otherwise: Answer,
+        *,
+        raises: type[WatersmeetError] | None = None,
+    ) -> Answer:
+        """What dead letters say, as long as they have not failed; a failure of `raises` is raised, once."""
+        if letters.name in self.failures:
+            return otherwise
         try:
-            ask()
+            return ask()
         except Exception as error:
             failure = explain_failure(error)
             if raises is not None and isinstance(failure, raises):
                 raise failure from None
             self.failures[letters.name] = failure
+            return otherwise
 
     def newest(self) -> int:
         return newest_batch(self._checkpoint)

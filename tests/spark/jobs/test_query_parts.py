@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 
 from tests.spark.pipelines import Case, arrive, pipeline_text, random_batches, write_case
 from watersmeet.oracle import oracle
+from watersmeet.query import Column, Connector, Pipeline, Sink, Stream
 from watersmeet.session import Session
+from watersmeet.spark.jobs.dead_letters import plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import parse_pipeline
 
 ONCE = RunOptions(available_now=True)
@@ -48,3 +51,22 @@ def test_two_statements_that_share_a_sink_as_the_advice_for_union_says_and_one_m
     assert len(due) > 100
     assert oracle.bag(case.found(spark)) == due
     assert {path.name for path in case.checkpoint.iterdir() if path.is_dir()} == {"even", "odd", "all"}
+
+
+def test_case_makes_no_difference_to_the_part_of_dead_letters(tmp_path: Path) -> None:
+    source = Connector("kafka", (("bootstrap", "h"), ("topic", "t"), ("dead_letters", "Bad")))
+    stream = Stream("s", (Column("k", "bigint"),), source=source)
+    spark: Any = None
+    parts = {
+        letters.checkpoint
+        for name in ("Bad", "bad", "BAD")
+        for letters in plan_dead_letters(
+            spark, Pipeline((stream,), (Sink(name, Connector("console")),)), "c", tmp_path, ONCE
+        )
+    }
+    assert parts == {"c/dead-letters-bad"}
+
+
+def test_a_pipeline_file_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "p.sql").write_bytes("\ufeff-- gr\u00fcn\n".encode())
+    assert read_text(tmp_path / "p.sql") == "-- gr\u00fcn\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,12 @@ def test_a_query_resumes_with_the_partitions_it_was_started_with(
 
 
 def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, tmp_path: Path) -> None:
-    """As if killed after the last batch of samples, before the batch in which Spark lets out their groups."""
+    """As if killed after the last batch of samples, before the batch in which Spark lets out their groups.
+
+    The checkpoint's name is a pattern, which the end of the input must get past.
+    """
     case = write_case(tmp_path, QUERIES["aggregate"], random_batches(seed=4, count=2))
+    case = replace(case, checkpoint_name="of [1]")
     _run(spark, case)
     Checkpoint(spark, str(case.checkpoint / "out")).end_input()
     follow_up = "spark.sql.streaming.noDataMicroBatches.enabled"

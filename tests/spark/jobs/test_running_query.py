@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from watersmeet.errors import DataError, TransientError
 from watersmeet.spark.jobs import running_query
@@ -101,6 +102,16 @@ def test_any_other_failure_is_raised_at_once_even_beside_one_that_passes(
     with pytest.raises(DataError, match="the disk is full"):
         follow(query, clock)
     assert query.starts == 2
+
+
+def test_what_spark_refuses_at_a_start_is_said_in_words_and_our_own_mistakes_are_not_hidden(
+    clock: Clock,
+) -> None:
+    refused = Scripted(script=[("launch", PySparkException("No space left on device"))])
+    with pytest.raises(DataError, match="the disk is full"):
+        refused.start()
+    with pytest.raises(KeyError):
+        Scripted(script=[("launch", KeyError("a bug"))]).start()
 
 
 def test_a_query_that_is_stopped_is_not_started_again(clock: Clock) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from watersmeet.errors import DataError, TransientError, WatersmeetError
 from watersmeet.query import NEVER, Connector, Pipeline, Query, Sink
@@ -17,6 +18,7 @@ from watersmeet.spark.multiquery import fill as fill_module
 from watersmeet.spark.multiquery.culprits import Blame
 from watersmeet.spark.multiquery.fill import Fill, Filled
 from watersmeet.spark.sinks import formats
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.target import Batch
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.sql import bind_query, parse_pipeline
@@ -97,6 +99,7 @@ def new_fill(*sinks: tuple[MadeUpSink, set[int]], failing: dict[int, Exception] 
     declared = Sink("out", Connector("parquet", (("answers", "json"),)))
     return Fill(
         answers=Decoder(failing or {}),  # type: ignore[arg-type]
+        plans=BatchPlans(None, "nowhere"),  # type: ignore[arg-type]
         sinks=[Filled(declared, sink, frozenset(numbers)) for sink, numbers in sinks],
         dataflow_id="0123abcd",
         buckets=2,
@@ -120,7 +123,16 @@ def test_expressions_that_fail_are_found_in_all_sinks_that_are_left() -> None:
     assert not any(blame.is_sink for blame in fill.blamed.values())
 
 
-def test_a_sink_that_comes_back_is_filled_and_nobody_is_to_blame() -> None:
+def test_a_worker_that_could_not_start_for_a_sink_is_nobodys_fault_and_the_batch_is_tried_again() -> None:
+    sink = MadeUpSink(lambda numbers: PySparkException("Python worker failed to connect back."))
+    fill = new_fill((sink, {1, 2}))
+    with pytest.raises(TransientError, match="did not start in time"):
+        run(fill)
+    assert (sink.got, fill.blamed) == ([], {})
+
+
+def test_a_sink_that_comes_back_is_filled_and_nobody_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fill_module, "SINK_PATIENCE_S", 60.0)  # it does not stay away for long
     left = iter([DataError("restarting")] * 3)
     sink = MadeUpSink(lambda numbers: next(left, None))
     fill = new_fill((sink, {1, 2}))

@@ -7,12 +7,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.spark.sinks.memory_tree import Crash, CrashAt, Disk, MemoryTree
 from watersmeet.errors import DataError
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
+from watersmeet.spark.sinks.files import FileSink
+from watersmeet.spark.storage.tree import LocalTree
 
 WRITER = FileWriter("paid", "9f3c01ab")
 ONE = frozenset({"q"})
@@ -27,9 +30,9 @@ def answers(batch: int) -> Answers:
     return {"q": found["q"], "r": [] if batch == 1 else found["r"]} if batch < 2 else {"q": [], "r": []}
 
 
-def write(tree: MemoryTree, batch: int, queries: frozenset[str], token: str) -> None:
+def write(tree: MemoryTree, batch: int, queries: frozenset[str], token: str, plan: str = "") -> None:
     """One try of a batch, as a driver makes it."""
-    attempt = begin(tree, WRITER, batch=batch, queries=queries, token=token)
+    attempt = begin(tree, WRITER, batch=batch, queries=queries, token=token, plan=plan)
     rows = [row for query in sorted(attempt.due) for row in answers(batch)[query]]
     if not rows:
         discard(tree, attempt)
@@ -184,7 +187,34 @@ def test_a_checkpoint_that_was_put_back_is_refused() -> None:
         write(MemoryTree(disk), 0, ONE, "again")
 
 
+def test_a_batch_that_was_planned_anew_is_refused_since_it_may_take_more_than_the_first() -> None:
+    """As when the copy of the checkpoint that is put back has all batches but the newest."""
+    disk = Disk()
+    write(MemoryTree(disk), 0, ONE, "a", plan="at noon")
+    write(MemoryTree(disk), 0, ONE, "b", plan="at noon")
+    with pytest.raises(DataError, match=r"batch 0 is to be written, but .* holds another batch 0 of the"):
+        write(MemoryTree(disk), 0, ONE, "c", plan="at one")
+    write(MemoryTree(disk), 1, ONE, "d", plan="at one")
+    assert published(disk) == expected(2, ONE)
+
+
 def test_a_damaged_record_is_refused_by_name() -> None:
     disk = Disk({"_watersmeet/9f3c01ab/batch-4-0": '{"queries":'})
     with pytest.raises(DataError, match=r"_watersmeet/9f3c01ab/batch-4-0 is damaged"):
         write(MemoryTree(disk), 4, ONE, "a")
+
+
+def test_a_folder_that_cannot_be_a_folder_is_refused_in_words(tmp_path: Path) -> None:
+    """And as what its own queries are to blame for, where many share a dataflow."""
+    (tmp_path / "out").touch()
+    sink = FileSink(
+        what="sink out",
+        format="parquet",
+        path=f"file:{tmp_path}/out",
+        options={},
+        tree=LocalTree(tmp_path / "out"),
+        name="out",
+        part="",
+    )
+    with pytest.raises(DataError, match=rf"sink out: .*Not a directory.* Look at {tmp_path}/out, then start"):
+        sink.check(["k"])

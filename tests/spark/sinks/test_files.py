@@ -14,6 +14,7 @@ import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.spark.pipelines import QUERIES, random_batches, write_case
@@ -98,6 +99,24 @@ def test_a_batch_whose_publication_fails_is_completed_on_resume(
     assert sizes(tmp_path / "out") == before
     run(source, tmp_path, "checkpoint")
     assert sizes(tmp_path / "out") == Counter(dict.fromkeys(range(100), 3))
+
+
+def test_a_batch_that_spark_has_planned_anew_is_not_taken_for_the_one_of_its_number(
+    tmp_path: Path, source: Source
+) -> None:
+    """As after a loss of power that took the end of Spark's log: it would take what has come since, too."""
+    run(source, tmp_path, "c")
+    undo_commit(tmp_path / "c", 0)
+    for name in ("0", ".0.crc"):
+        (tmp_path / "c" / "offsets" / name).unlink()
+    source.add()
+    before = sizes(tmp_path / "out")
+    with pytest.raises(StreamingQueryException) as failure:
+        run(source, tmp_path, "c")
+    assert "holds another batch 0 of the same checkpoint, as if an older copy" in str(
+        explain_failure(failure.value)
+    )
+    assert sizes(tmp_path / "out") == before
 
 
 def test_a_batch_without_answers_leaves_no_file_and_other_formats_keep_their_options(

@@ -143,6 +143,7 @@ def test_a_query_that_takes_the_name_of_one_that_failed_has_each_of_its_own_answ
             open_postgres(target).write(
                 Batch(
                     number=7,
+                    plan="at noon",
                     origin=Origin("0123abcd", 7, buckets=1),
                     queries=frozenset({number}),
                     answers=lambda _, answers=answers: answers,
@@ -152,7 +153,7 @@ def test_a_query_that_takes_the_name_of_one_that_failed_has_each_of_its_own_answ
     assert rows == [["1", "2"], ["2", "2"], ["3", "1"]]
 
 
-STAGED, MOVED, ALL = 9, 13, 14  # statements of a batch before which it is: staged, moved; and all of them
+STAGED, MOVED, ALL = 10, 14, 15  # statements of a batch before which it is: staged, moved; and all of them
 
 
 def test_a_server_killed_at_any_statement_gets_every_answer_once_after_its_recovery(
@@ -243,7 +244,7 @@ def test_of_two_runs_on_one_checkpoint_the_second_to_move_a_batch_adds_nothing(
         if number == STAGED:
             [stage] = set(_stages(server)).difference(before)
             writer = stage.split("_")[2]
-            server.ask(f"INSERT INTO watersmeet_batches VALUES ('{writer}', 'raced', 0, '{writer}')")
+            server.ask(f"INSERT INTO watersmeet_batches VALUES ('{writer}', 'raced', 0, '{writer}', '')")
 
     with monkeypatch.context() as patch:
         _count_statements(patch, meanwhile)

@@ -9,8 +9,9 @@ import pytest
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.physical import plan_physical
+from watersmeet.query import Connector, Sink
 from watersmeet.spark.jobs.checkpoint import RECORD, Checkpoint
-from watersmeet.spark.sources.source_paths import source_paths, takes_in
+from watersmeet.spark.sources.source_paths import refuse_own_answers, source_paths, takes_in
 from watersmeet.sql import parse_pipeline
 
 FILE = """
@@ -74,3 +75,20 @@ def test_a_record_without_paths_gets_them(tmp_path: Path) -> None:
 )
 def test_a_pattern_takes_in_what_it_names(path: str, is_taken: bool) -> None:
     assert takes_in(path, "/data/in") == is_taken
+
+
+@pytest.mark.parametrize(
+    ("sink", "is_refused"),
+    [("in", True), ("in/", True), ("in/out", True), ("file:{base}/in", True), ("out", False), ("inn", False)],
+)
+def test_answers_do_not_come_back_as_tuples(tmp_path: Path, sink: str, is_refused: bool) -> None:
+    target = Sink("out", Connector("parquet", (("path", sink.format(base=tmp_path)),)))
+    for path in ("in", "[hi]n", str(tmp_path / "in")):
+        streams = parse_pipeline(FILE.format(path=path)).queries[0].streams
+        if is_refused:
+            with pytest.raises(ConfigurationError, match=r"sink out writes to .*, where stream s reads"):
+                refuse_own_answers(streams, target, tmp_path)
+        else:
+            refuse_own_answers(streams, target, tmp_path)
+    refuse_own_answers(streams, Sink("out", Connector("kafka", (("topic", "in"),))), tmp_path)
+    refuse_own_answers(streams, None, tmp_path)

@@ -56,6 +56,20 @@ def failure_of(frame: DataFrame, folder: Path) -> WatersmeetError:
     return explain_failure(failure.value)
 
 
+def test_a_folder_whose_name_is_a_pattern_is_refused_as_other_files_or_none_would_be_read(
+    tmp_path: Path,
+) -> None:
+    no_spark: SparkSession = None  # type: ignore[assignment]
+    for name in ("my [1]", "a{b,c}", "st*r", "why?", "back\\slash"):
+        base = tmp_path / name
+        (base / "s1").mkdir(parents=True)
+        for path in ("s1", "s1/*.parquet", str(base / "s1"), str(base / "*" / "*.parquet")):
+            with pytest.raises(
+                DataError, match=r"stream s1: Spark takes the path .* for a pattern and would"
+            ):
+                read_stream(no_spark, stream("parquet", path=path), base)
+
+
 def test_a_relative_path_is_relative_to_the_pipeline_file(spark: SparkSession, tmp_path: Path) -> None:
     parquet(tmp_path / "data" / "s1", dest=["x", "y"], size=[1, 2], ts=TIMES)
     declared = stream("parquet", path="data/s1")

@@ -36,6 +36,13 @@ def bind(what: str = "a.v", condition: str = "true", format: str = "parquet") ->
         ("DATE' yesterday' AS at", "Select answer_time"),
         ("CAST('today' AS DATE) AS at", "Select answer_time"),
         ("'tomorrow'::timestamp AS at", "Select answer_time"),
+        ("to_timestamp('now') AS at", "Select answer_time"),
+        ("date('Today') AS at", "Select answer_time"),
+        ("`date_add`('today', 1) AS at", "Select answer_time"),
+        ("extract(hour FROM ' now ') AS at", "Select answer_time"),
+        ("a.ts < 'now' AS late", "Select answer_time"),
+        ("coalesce(a.ts, 'now UTC') AS at", "Select answer_time"),
+        ("'today' - INTERVAL 1 DAY AS at", "Select answer_time"),
         ("`rand`() AS x", "xxhash64"),
         ("uuid() AS id", "xxhash64"),
         ("Uuid() AS id", "xxhash64"),
@@ -61,3 +68,4 @@ def test_conditions_count_and_neither_arguments_of_time_nor_names_of_columns_do(
         bind(condition="rand() < 0.5")
     bind("unix_timestamp(a.ts) AS at, a.v AS uuid, 'now()' AS text, xxhash64(a.k) AS id, answer_time")
     bind("TIMESTAMP '2025-01-01' AS at, DATE 'epoch' AS day, CAST('now' AS STRING) AS text, 'today' AS word")
+    bind("concat(a.v, 'now') AS text, a.ts > 'now or never' AS b", condition="a.v = 'today' AND a.v <> 'now'")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.multiquery import Registered, plan_dataflow
@@ -17,6 +18,7 @@ from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.serve.registry.record import Registration, RegistryRecord, refuse_unknown
 from watersmeet.serve.registry.requests import Drop, Request, Resume, Submit
 from watersmeet.serve.registry.sink_fit import check_fit, has_own_columns
+from watersmeet.spark.sources.source_paths import refuse_own_answers
 from watersmeet.sql.query_names import check_name
 from watersmeet.sql.syntax.declare import check_dead_letters
 
@@ -245,6 +247,7 @@ class _Draft:
         if sink is None:
             return
         check_dead_letters(record.statements.declarations, record.pipeline.sinks, [sink.name])
+        refuse_own_answers(query.streams, sink, Path(record.file).parent)
         if has_own_columns(sink):
             beside = columns.get(sink.name) or self._beside(sink.name)
             check_fit(registration.name, found, sink, beside)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.storage.disk import PRIVATE_FILE, make_private, open_private
@@ -85,11 +86,10 @@ class RegistryFolder:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """While open, no other process serves the folder; if this one is killed the system unlocks it."""
-        make_private(self.path)
         for record in self.path.glob("*.json"):  # of a version that let others read it
             with suppress(OSError):
                 record.chmod(PRIVATE_FILE)
-        with open_private(self.path / LOCK, "a") as file:
+        with self._open_lock() as file:
             deadline = time.monotonic() + _LOCK_PATIENCE_S
             while not _lock(file.fileno()):
                 if time.monotonic() > deadline:
@@ -100,13 +100,22 @@ class RegistryFolder:
                 time.sleep(0.05)
             yield
 
+    def _open_lock(self) -> IO[str]:
+        try:
+            make_private(self.path)
+            return open_private(self.path / LOCK, "a")
+        except OSError as error:
+            raise ConfigurationError(f"{self.path} cannot be written: {_said(error)}") from None
+
     def is_served(self) -> bool:
         """Whether a server runs."""
         try:
             with (self.path / LOCK).open() as file:
                 return not _lock(file.fileno())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            raise ConfigurationError(f"{self.path / LOCK} cannot be read: {_said(error)}") from None
 
 
 def _lock(descriptor: int) -> bool:

@@ -2,8 +2,8 @@
 
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
-    DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams, and whether the
-                         input has been ended
+    DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams and of the folder
+                         itself, and whether the input has been ended
     DIR/progress.json    what the query last reported of itself, for `watersmeet size`
     DIR/run.json         whether a run has begun and not ended, and how small its batches were made
 
@@ -36,7 +36,7 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
-from watersmeet.spark.storage.paths import spark_path
+from watersmeet.spark.storage.paths import local_path, spark_path, unpatterned
 
 RECORD = "watersmeet.json"
 CONTROL = "control"
@@ -54,11 +54,12 @@ class Record:
     ended: bool = False
     pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
     paths: Paths = field(default_factory=dict)  # of the streams that are files
+    folder: str = ""  # of the checkpoint itself
 
     def to_json(self) -> dict[str, Any]:
         pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
         fields = {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
-        return {**fields, "paths": dict(self.paths)}
+        return {**fields, "paths": dict(self.paths), "folder": self.folder}
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Record:
@@ -66,8 +67,13 @@ class Record:
         if "identity" not in fields:  # until format 3 it held a text
             raise ConfigurationError(describe_other_format(fields["fingerprint"]))
         pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
-        paths = fields.get("paths", {})  # a stream that has none recorded may be read from anywhere
-        return Record(identity_from_json(fields["identity"]), fields["ended"], pipeline, dict(paths))
+        return Record(
+            identity_from_json(fields["identity"]),
+            fields["ended"],
+            pipeline,
+            dict(fields.get("paths", {})),  # a stream that has none recorded may be read from anywhere
+            fields.get("folder", ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,10 @@ class Checkpoint:
         """
         record = self._read()
         if record is None or not (record.ended or self._holds(BATCHES)):
-            self._write(replace(_record(fresh), paths=paths))
+            self._write(replace(_record(fresh), paths=paths, folder=self.folder))
             return fresh
+        if not record.ended and is_elsewhere(self.folder, record.folder):
+            raise ConfigurationError(describe_elsewhere(self.folder, record.folder))
         written = record.identity
         resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
         if resumed.fingerprint != written.fingerprint:
@@ -101,8 +109,9 @@ class Checkpoint:
     def _move(self, record: Record, paths: Paths) -> None:
         if moved := describe_moved(record.paths, paths):
             raise ConfigurationError(moved)
-        if paths != record.paths:
-            self._write(replace(record, paths=paths))
+        moved_in = replace(record, paths=paths, folder=self.folder)
+        if moved_in != record:
+            self._write(moved_in)
 
     def has_ended(self) -> bool:
         """Whether an earlier run has ended the input for good."""
@@ -128,7 +137,8 @@ class Checkpoint:
             self._files.make(CONTROL)
         except OSError as error:
             raise self._unwritable(error) from None
-        return self.spark.readStream.schema("value string").text(spark_path(f"{self.folder}/{CONTROL}"))
+        path = unpatterned(spark_path(f"{self.folder}/{CONTROL}"))
+        return self.spark.readStream.schema("value string").text(path)
 
     def is_ending(self) -> bool:
         """Whether the end of the input is on its way to the query, or has reached it."""
@@ -215,6 +225,26 @@ class Checkpoint:
 
     def _unwritable(self, reason: OSError) -> ConfigurationError:
         return ConfigurationError(f"the checkpoint {self.folder} cannot be written: {_said(reason)}")
+
+
+def is_elsewhere(folder: str, made_in: str) -> bool:
+    """Whether a checkpoint is not where it was made; False where that is unknown, or not on this disk."""
+    here, there = local_path(folder), local_path(made_in)
+    if not made_in or here is None or there is None:
+        return False
+    try:
+        return not here.samefile(there)
+    except FileNotFoundError:
+        return True
+
+
+def describe_elsewhere(folder: str, made_in: str) -> str:
+    """Why a checkpoint that was moved or copied cannot be resumed."""
+    return (
+        f"the checkpoint {folder} was made in {made_in}, and Spark keeps absolute paths in it. If it is a "
+        "copy, a sink could not tell its batches from those of the other one. Move it back there, or start "
+        "anew with another checkpoint"
+    )
 
 
 def _said(reason: OSError | str) -> str:

@@ -151,7 +151,7 @@ def _plan(
         spark=spark,
         sink=sink,
         streams=tuple(streams),
-        checkpoint=f"{root}/dead-letters-{sink.name}",
+        checkpoint=f"{root}/dead-letters-{sink.name.lower()}",
         base=base,
         options=options,
     )

@@ -16,7 +16,7 @@ from watersmeet.sql.query_names import name_run_queries
 def read_text(path: Path) -> str:
     """The text of a pipeline file; refuses one that cannot be read."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

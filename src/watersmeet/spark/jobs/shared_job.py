@@ -21,6 +21,7 @@ from watersmeet.spark.multiquery.fill import Fill, Filled, OnAnswers, Trial
 from watersmeet.spark.multiquery.sinks import NAME, check_sink, takes_json, without_own_options
 from watersmeet.spark.session.connectors import hide_options, refusals_named
 from watersmeet.spark.session.environment import keep_renames_safe
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.target import Target
 from watersmeet.spark.sinks.write_stream import CONSOLE, spark_interval
@@ -82,6 +83,7 @@ class SharedJob(PolledQuery):
     def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Callable[[DataFrame, int], None]:
         return Fill(
             answers=answers,
+            plans=BatchPlans(self.spark, f"{self.folder}/spark"),
             sinks=filled,
             dataflow_id=self.dataflow_id,
             buckets=self.partitions,

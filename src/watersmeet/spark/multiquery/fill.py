@@ -31,6 +31,7 @@ from watersmeet.spark.multiquery.sinks import NAME, takes_json
 from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.target import Batch, BatchSink
 
 TAILED = 10_000  # answers of a batch, at most, that readers of tails get
@@ -64,6 +65,7 @@ class Fill:
     """
 
     answers: AnswerDecoder
+    plans: BatchPlans
     sinks: list[Filled]
     dataflow_id: str
     buckets: int
@@ -78,7 +80,7 @@ class Fill:
         try:
             found = {row["source"] for row in blobs.select("source").collect()}
             if found:
-                _BatchFill(self, blobs, found, batch).run()
+                _BatchFill(self, blobs, found, batch, self.plans.of(batch)).run()
         except (PySparkException, Py4JJavaError) as error:
             raise explain_failure(error) from error  # further up only the first of its causes would be left
         finally:
@@ -96,6 +98,7 @@ class _BatchFill:
     blobs: DataFrame
     found: set[str]  # templates of answers
     batch: int
+    plan: str
 
     def run(self) -> None:
         for position, filled in enumerate(self.fill.sinks):
@@ -118,6 +121,7 @@ class _BatchFill:
             filled.batches.write(
                 Batch(
                     number=self.batch,
+                    plan=self.plan,
                     origin=Origin(self.fill.dataflow_id, self.batch, self.fill.buckets),
                     queries=frozenset(map(str, numbers)),
                     answers=rows,

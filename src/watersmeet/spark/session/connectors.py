@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from watersmeet.errors import ConfigurationError
+from watersmeet.errors import ConfigurationError, TransientError, WatersmeetError
 from watersmeet.query import Connector
 from watersmeet.query.secret_reference import has_reference
 from watersmeet.spark import generator
@@ -67,14 +67,17 @@ def hide_options(spark: SparkSession, connector: Connector) -> None:
 
 @contextlib.contextmanager
 def refusals_named(what: str, connector: Connector) -> Iterator[None]:
-    """Puts what Spark refuses about `what`, such as `stream s1`, into one sentence."""
+    """Puts what Spark refuses about `what`, such as `stream s1`, into one sentence.
+
+    A failure that may pass by itself is no refusal, and stays what it is.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as refusal:
         raise _refusal(what, connector, refusal) from None
 
 
-def _refusal(what: str, connector: Connector, refusal: BaseException) -> ConfigurationError:
+def _refusal(what: str, connector: Connector, refusal: BaseException) -> WatersmeetError:
     text = str(refusal)
     if "DATA_SOURCE_NOT_FOUND" in text or "DATA_SOURCE_NOT_ENABLED" in text:
         if needed := packages_for((connector,)):
@@ -88,6 +91,8 @@ def _refusal(what: str, connector: Connector, refusal: BaseException) -> Configu
             f"{what}: Spark has no format '{connector.format}'.{guess} A format that is not built in needs "
             "its package: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION"
         )
-    explained = str(explain_failure(refusal))
-    reason = first_line(explained.removeprefix("Spark failed: "))
+    explained = explain_failure(refusal)
+    if isinstance(explained, TransientError):
+        return explained
+    reason = first_line(str(explained).removeprefix("Spark failed: "))
     return ConfigurationError(f"{what} (format {connector.format}): {reason}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from watersmeet.errors import (
     ConfigurationError,
@@ -22,6 +22,7 @@ from watersmeet.errors import (
 )
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
+JVM_GONE = f"Spark's process has ended: it was killed, or it crashed. Look at its log, {RESUME}"
 _MAX_CAUSES = 20
 _OURS = r"(?P<message>[^\n]+(?:\n {2}[^\n]+)*)"  # a message of ours goes on in lines that are set in
 
@@ -165,12 +166,22 @@ def explain_failure(exception: BaseException) -> WatersmeetError:
     """The failure as one sentence; an exception that is not known keeps its own first line."""
     if isinstance(exception, WatersmeetError):
         return exception
+    if _is_jvm_gone(exception):
+        return DataError(JVM_GONE)
     messages = list(_chain(exception))
     text = "\n".join(messages)
     for failure in FAILURES:
         if error := failure.explain(text):
             return error
     return WatersmeetError(f"Spark failed: {first_line(messages[0])}")
+
+
+def _is_jvm_gone(exception: BaseException) -> bool:
+    """Whether the program has lost its JVM: what the JVM itself says of a failed call has a trace."""
+    if type(exception) is Py4JError:
+        text = str(exception)
+        return text.startswith("An error occurred while calling") and "Trace:" not in text
+    return isinstance(exception, ConnectionError | Py4JNetworkError)
 
 
 def first_line(message: str) -> str:

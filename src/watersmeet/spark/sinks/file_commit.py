@@ -26,7 +26,8 @@ Guarantees, with `queries` as the set whose answers go to this sink together:
   nothing: `Tree.create` lets one of them have the record, and the other fails. Its staging folder is removed
   only after the record is there, so it cannot commit what is left of it. If the record is gone because later
   batches have been committed, it finds theirs and withdraws.
-- Only records of the newest batch count. A batch before it is refused: its checkpoint has been put back.
+- Only records of the newest batch count. A batch before it is refused: its checkpoint has been put back. So
+  is a batch of the same number that Spark has planned anew, since it may take other tuples than the first.
 
     writer = FileWriter(name="paid", id="9f3c01ab")
     attempt = begin(tree, writer, batch=17, queries=frozenset({"paid"}), token="5d2e")
@@ -83,6 +84,7 @@ class Attempt:
     staging: str  # the folder to write them into
     number: int  # of its record, among those of the batch
     first_file: int  # the number of its first file
+    plan: str = ""  # what tells it apart from another batch of this number
 
 
 @dataclass(frozen=True)
@@ -94,23 +96,27 @@ class Record:
     queries: frozenset[str]
     staging: str
     files: tuple[tuple[str, str], ...]
+    plan: str
 
     def as_json(self) -> str:
         fields = {"queries": sorted(self.queries), "staging": self.staging, "files": self.files}
-        return json.dumps(fields)
+        return json.dumps({**fields, "plan": self.plan})
 
 
-def begin(tree: Tree, writer: FileWriter, *, batch: int, queries: frozenset[str], token: str) -> Attempt:
-    """Completes what earlier tries have committed, and says what is left; no `token` is used twice."""
+def begin(
+    tree: Tree, writer: FileWriter, *, batch: int, queries: frozenset[str], token: str, plan: str = ""
+) -> Attempt:
+    """Completes what earlier tries have committed, and says what is left; no `token` is used twice.
+
+    `plan` is the same for all tries of a batch, and another for a batch that was planned anew; "" is unknown.
+    """
     names = tree.names(writer.log)
     newest = _newest(names)
     if newest > batch:
-        raise DataError(
-            f"batch {batch} is to be written, but {writer.log} holds batch {newest} of the same checkpoint, "
-            "as if an older copy of the checkpoint had been put back. Start with another checkpoint, or put "
-            "the newer one back"
-        )
+        raise refuse_put_back(batch, f"{writer.log} holds batch {newest}")
     records = [_read(tree, writer, name) for name in _records(names, newest)]
+    if newest == batch and any(plan and record.plan not in ("", plan) for record in records):
+        raise refuse_put_back(batch, f"{writer.log} holds another batch {batch}")
     for record in records:
         if _name(record.staging) in names:
             _publish(tree, record)
@@ -121,6 +127,7 @@ def begin(tree: Tree, writer: FileWriter, *, batch: int, queries: frozenset[str]
         staging=f"{writer.log}/{_STAGING}{batch}-{token}",
         number=len(done),
         first_file=sum(len(record.files) for record in done),
+        plan=plan,
     )
 
 
@@ -157,7 +164,7 @@ def _publish(tree: Tree, record: Record) -> None:
 def _record(writer: FileWriter, attempt: Attempt, staged: Sequence[str]) -> Record:
     numbered = enumerate(staged, attempt.first_file)
     files = tuple((name, writer.file(attempt.batch, number, name)) for number, name in numbered)
-    return Record(attempt.batch, attempt.number, attempt.due, attempt.staging, files)
+    return Record(attempt.batch, attempt.number, attempt.due, attempt.staging, files, attempt.plan)
 
 
 def _read(tree: Tree, writer: FileWriter, name: str) -> Record:
@@ -168,7 +175,8 @@ def _read(tree: Tree, writer: FileWriter, name: str) -> Record:
         fields = json.loads(text or "")
         files = tuple((staged, published) for staged, published in fields["files"])
         queries = frozenset(fields["queries"])
-        return Record(int(found[1]), int(found[2]), queries, fields["staging"], files)
+        plan = fields.get("plan", "")
+        return Record(int(found[1]), int(found[2]), queries, fields["staging"], files, plan)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
             f"{writer.log}/{name} is damaged: nobody can tell which answers of its batch are published. "
@@ -188,6 +196,14 @@ def _newest(names: Sequence[str]) -> int:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def refuse_put_back(batch: int, held: str) -> DataError:
+    """The refusal of a batch whose number a sink has seen already, with what it `held`."""
+    return DataError(
+        f"batch {batch} is to be written, but {held} of the same checkpoint, as if an older copy of the "
+        "checkpoint had been put back. Start with another checkpoint, or put the newer one back"
+    )
 
 
 def _overtaken(attempt: Attempt) -> DataError:

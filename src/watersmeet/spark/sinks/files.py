@@ -8,7 +8,8 @@ its own, in one folder; `file_commit.py` says how they get there.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError, DataError
@@ -40,7 +41,9 @@ class FileSink:
 
     def check(self, columns: list[str]) -> None:
         """Refuses a folder where Spark's own file sink has written: readers would pass over our files."""
-        if self.tree.names(SPARKS_LOG):
+        with self._explained():
+            is_sparks = bool(self.tree.names(SPARKS_LOG))
+        if is_sparks:
             raise ConfigurationError(
                 f"{self.what}: Spark's own file sink has written to {self._shown}, and where its log is, "
                 f"Spark reads no other files. Name another folder, or move the old files away and remove "
@@ -49,8 +52,14 @@ class FileSink:
 
     def write(self, batch: Batch) -> None:
         """Publishes the answers of the queries that the folder has none of in this batch."""
-        try:
+        with self._explained():
             self._write(batch)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """While open, what the file system refuses is said in words."""
+        try:
+            yield
         except OSError as error:
             known = explain_failure(error)
             if isinstance(known, DataError):  # such as a full disk
@@ -64,8 +73,9 @@ class FileSink:
 
     def _write(self, batch: Batch) -> None:
         writer = FileWriter(self.name, batch.origin.writer, self.part)
+        token = secrets.token_hex(4)
         attempt = begin(
-            self.tree, writer, batch=batch.number, queries=batch.queries, token=secrets.token_hex(4)
+            self.tree, writer, batch=batch.number, queries=batch.queries, token=token, plan=batch.plan
         )
         rows = batch.answers(attempt.due) if attempt.due else None
         if rows is None:

@@ -7,9 +7,10 @@
 3. A second transaction compares the number of staged answers with those that Spark wrote, moves them into the
    target, marks the batch in `watersmeet_batches`, and drops the staging table.
 
-A batch that is done again finds its mark, or no trace of its first try. As a second line of defence the
-target's `answer_id` is unique, and a batch that is done again gives its answers the same ids
-(`answer_ids.py`). Of two runs on one checkpoint the second to move a batch fails, because the mark is unique.
+A batch that is done again finds its mark, or no trace of its first try; one that Spark has planned anew finds
+the mark of another plan, and is refused (`batch_plans.py`). As a second line of defence the target's
+`answer_id` is unique, and a batch that is done again gives its answers the same ids (`answer_ids.py`). Of two
+runs on one checkpoint the second to move a batch fails, because the mark is unique.
 
 A missing target is created, with `answer_id` as primary key. An existing one needs the answer's columns and a
 unique `answer_id`; it may have more columns. Types that PostgreSQL lacks are stored as JSON.
@@ -30,6 +31,7 @@ from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Sink
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID, refuse_answer_id, with_answer_ids
+from watersmeet.spark.sinks.file_commit import refuse_put_back
 from watersmeet.spark.sinks.postgres_database import Database, Transaction, literal, quote
 from watersmeet.spark.sinks.row_count import RowCount, counted
 from watersmeet.spark.sinks.target import Batch, Target
@@ -105,24 +107,27 @@ class PostgresSink:
             _create_alone(
                 now,
                 f"{self._marks} (writer TEXT, target TEXT, batch BIGINT, query TEXT, "
-                "PRIMARY KEY (writer, target, batch, query))",
+                "plan TEXT, PRIMARY KEY (writer, target, batch, query))",
             )
             newest = now.ask(f"SELECT max(batch) FROM {self._marks} WHERE {self._own(batch)}")
             if newest[0] != "None" and int(newest[0]) > batch.number:
-                raise DataError(
-                    f"{self.database.what}: batch {batch.number} is to be written, but table "
-                    f"{self.database.table} holds batch {newest[0]} of the same checkpoint, as if an older "
-                    "copy of the checkpoint had been put back. Start with another checkpoint, or put the "
-                    "newer one back"
-                )
-            done = now.ask(
-                f"SELECT query FROM {self._marks} WHERE {self._own(batch)} AND batch = {batch.number}"
+                raise self._refuse_put_back(batch, f"batch {newest[0]}")
+            this = f"{self._own(batch)} AND batch = {batch.number}"
+            others = now.ask(
+                f"SELECT query FROM {self._marks} WHERE {this} AND plan <> {literal(batch.plan)}"
             )
+            if batch.plan and others:
+                raise self._refuse_put_back(batch, f"another batch {batch.number}")
+            done = now.ask(f"SELECT query FROM {self._marks} WHERE {this}")
             stages = now.ask(
                 f"SELECT tablename FROM pg_tables WHERE schemaname = {self._schema} "
                 f"AND starts_with(tablename, {literal(self._stages(batch))})"
             )
         return batch.queries.difference(done), stages
+
+    def _refuse_put_back(self, batch: Batch, held: str) -> DataError:
+        where = f"table {self.database.table} of {self.database.what} holds {held}"
+        return refuse_put_back(batch.number, where)
 
     def _check_stage(self, now: Transaction, stage: str, count: RowCount) -> None:
         wanted = count()
@@ -136,9 +141,9 @@ class PostgresSink:
     def _mark(self, now: Transaction, batch: Batch, due: frozenset[str]) -> None:
         now.run(f"DELETE FROM {self._marks} WHERE {self._own(batch)} AND batch < {batch.number}")
         own = f"{literal(batch.origin.writer)}, {literal(self.database.table)}, {batch.number}"
-        rows = ", ".join(f"({own}, {literal(query)})" for query in sorted(due))
+        rows = ", ".join(f"({own}, {literal(query)}, {literal(batch.plan)})" for query in sorted(due))
         marked = now.ask(
-            f"INSERT INTO {self._marks} (writer, target, batch, query) VALUES {rows} "
+            f"INSERT INTO {self._marks} (writer, target, batch, query, plan) VALUES {rows} "
             "ON CONFLICT DO NOTHING RETURNING query"
         )
         if len(marked) < len(due):

@@ -39,11 +39,12 @@ class Target:
 class Batch:
     """A micro-batch for one sink: the queries whose answers go there, and the answers of some of them.
 
-    A batch that is done again has the number it had, and the same answers of those queries that are in both
-    tries.
+    A batch that is done again has the number and the plan it had, and the same answers of those queries that
+    are in both tries.
     """
 
     number: int
+    plan: str  # of which input it is made; one of the same number that was planned anew has another
     origin: Origin
     queries: frozenset[str]
     answers: Callable[[frozenset[str]], DataFrame | None] = field(repr=False)  # None: there are none

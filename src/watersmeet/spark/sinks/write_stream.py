@@ -18,6 +18,7 @@ from watersmeet.spark.session.environment import keep_renames_safe
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks import formats
 from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.formats import format_of
 from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 from watersmeet.spark.sinks.target import Batch, BatchSink, Target
@@ -79,7 +80,7 @@ def _writer(rows: DataFrame, target: Target) -> DataStreamWriter:
     sink.check(rows.columns)
     if not is_repeatable(rows):
         raise ConfigurationError(f"query {target.name} into {target.what}: {UNREPEATABLE}")
-    return rows.writeStream.foreachBatch(OneQuery(sink))
+    return rows.writeStream.foreachBatch(OneQuery(sink, BatchPlans(target.spark, target.checkpoint)))
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class OneQuery:
     """Fills a sink with the answers of one query; called by `foreachBatch`."""
 
     sink: BatchSink
+    plans: BatchPlans
 
     def __call__(self, answers: DataFrame, batch: int) -> None:
         query = answers.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -98,7 +100,13 @@ class OneQuery:
             has_run = True
             return answers
 
-        own = Batch(number=batch, origin=Origin(writer, batch), queries=frozenset({writer}), answers=take)
+        own = Batch(
+            number=batch,
+            plan=self.plans.of(batch),
+            origin=Origin(writer, batch),
+            queries=frozenset({writer}),
+            answers=take,
+        )
         try:
             self.sink.write(own)
             if not has_run:

@@ -20,6 +20,7 @@ from watersmeet.query import Column, Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, hide_options, local_files
 from watersmeet.spark.sources.event_time import stamp_arrivals
 from watersmeet.spark.sources.formats import format_of
+from watersmeet.spark.sources.parquet.folder_columns import is_pattern
 from watersmeet.spark.sources.source_format import Opening
 
 
@@ -67,7 +68,18 @@ def _check_path(opening: Opening) -> None:
         if source.format.lower() in FILE_FORMATS:
             raise ConfigurationError(f"{opening.what} (format {source.format}): add path = 'folder'")
         return
+    named = None if path is None else next(filter(_is_named_as_pattern, (path, *path.parents)), None)
+    if named is not None:
+        raise DataError(
+            f"{opening.what}: Spark takes the path {path} for a pattern and would read other files, or none, "
+            f"since the name of {named} has one of the characters {{ }} [ ] * ? \\ in it. Rename that"
+        )
     if path is not None and not path.exists() and not glob.glob(str(path)):
         base = opening.base.absolute()
         relative = "" if str(path) == written else f" (path = '{written}', relative to {base})"
         raise DataError(f"{opening.what}: there is no {path}{relative}. Make it, even empty, or correct it")
+
+
+def _is_named_as_pattern(path: Path) -> bool:
+    """Whether there is a file or folder whose own name is a pattern."""
+    return is_pattern(path.name) and path.exists()

@@ -1,4 +1,4 @@
-"""Where the streams of a query are read from, and whether a changed path still takes in the old files.
+"""Where the streams of a query are read from, what a path takes in, and which paths are refused for that.
 
 Spark remembers the files it has read by their whole paths. Under another path the same files would be read
 again as new ones, and those that wait in the old folder would never be read. So a path may change only to one
@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from watersmeet.query import Stream
+from watersmeet.errors import ConfigurationError
+from watersmeet.query import Sink, Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, resolve
 from watersmeet.spark.storage.paths import local_path
 
@@ -30,6 +31,21 @@ def source_paths(streams: Iterable[Stream], base: Path) -> dict[str, str]:
             if (path := options.get("path")) is not None:
                 found[stream.name.lower()] = str(local_path(path) or path.rstrip("/"))
     return found
+
+
+def refuse_own_answers(streams: Iterable[Stream], sink: Sink | None, base: Path) -> None:
+    """Refuses a query whose answers would come back to it as tuples of a stream that it reads."""
+    if sink is None or sink.connector.format.lower() not in FILE_FORMATS:
+        return
+    options = {key.lower(): value for key, value in resolve(sink.connector, base).items()}
+    written = options.get("path", "")
+    target = str(local_path(written) or written.rstrip("/"))
+    for name, path in source_paths(streams, base).items():
+        if target and _is_at_or_below(target, path):
+            raise ConfigurationError(
+                f"sink {sink.name} writes to {target}, where stream {name} reads ({path}): the answers would "
+                "come back as tuples. Name another folder"
+            )
 
 
 def describe_moved(before: Paths, now: Paths) -> str:
@@ -53,11 +69,14 @@ def takes_in(path: str, old: str) -> bool:
     >>> [takes_in(path, "/data/in") for path in ("/data/in2", "/data/in/more/*", "/x,/data/in", "/{x}/in")]
     [False, False, False, False]
     """
-    if path == old:
-        return True
-    above = [old[: slash.start()] for slash in re.finditer("/", old)]
     inside, slash, _ = path.rpartition("/")
-    return any(_matches(path, each) for each in (old, *above)) or bool(slash and _matches(inside, old))
+    return _is_at_or_below(old, path) or bool(slash and _matches(inside, old))
+
+
+def _is_at_or_below(folder: str, path: str) -> bool:
+    """Whether a path, which may be a pattern, names a folder or one above it."""
+    above = [folder[: slash.start()] for slash in re.finditer("/", folder)]
+    return path == folder or any(_matches(path, each) for each in (folder, *above))
 
 
 def _matches(pattern: str, path: str) -> bool:

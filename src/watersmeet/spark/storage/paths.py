@@ -29,6 +29,15 @@ def spark_path(path: Path | str, base: Path | str = "") -> str:
     return text if has_scheme(text) else f"file:{(Path(base) / Path(text).expanduser()).absolute()}"
 
 
+def unpatterned(path: str) -> str:
+    r"""A path for where Spark also takes patterns, so that it means the folder of this very name.
+
+    >>> unpatterned("file:/flows/my [1]/in")
+    'file:/flows/my \\[1\\]/in'
+    """
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+
+
 def local_path(path: str) -> Path | None:
     """A path on this machine's disk, without its `file:` scheme; None if it names another file system.
 

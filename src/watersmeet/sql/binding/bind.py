@@ -105,7 +105,7 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
     sink = _find_sink(select, sinks)
     tree = refuse_unsupported(source, select.tree, select.span)
     refuse_functions(select, shared=shared)
-    refuse_unrepeatable(select, sink)
+    refuse_unrepeatable(select, sink, catalog.values())
     tables = bind_tables(source, tree, select.span, catalog)
     scope = tables.scope
     where = tree.args.get("where")

@@ -7,11 +7,12 @@ by their ids or by their batch, and that takes answers which do not change.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Set
 
 from sqlglot import exp
 
 from watersmeet.errors import Span, SqlError
-from watersmeet.query import Sink
+from watersmeet.query import Sink, Stream
 from watersmeet.sql.binding.calls import find_calls
 from watersmeet.sql.syntax.parse import Select
 
@@ -32,22 +33,53 @@ _ADVICE = {
     **dict.fromkeys(("monotonically_increasing_id", "spark_partition_id", "input_file_name"), _RUN),
     **dict.fromkeys(("input_file_block_start", "input_file_block_length"), _RUN),
 }
-# Texts that Spark takes for a time of the day it reads them on: TIMESTAMP 'now', CAST('today' AS DATE).
-_DAY_OF_READING = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+# Texts that Spark takes for a time of the day it reads them on, wherever it takes a text for a time:
+# TIMESTAMP 'now', CAST('today' AS DATE), to_date('today'), date_add('today', 1), a.ts < 'now'.
+_DAY_OF_READING = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
+_OF_TIME = re.compile(r"date|time|day|month|year|week|hour|minute|second|quarter|unix|trunc|extract")
+_ANSWER_TIME = "answer_time"
 
 
-def refuse_unrepeatable(select: Select, sink: Sink | None) -> None:
-    """Refuses such a function in a query whose answers are kept; the console keeps none."""
+def refuse_unrepeatable(select: Select, sink: Sink | None, streams: Iterable[Stream] = ()) -> None:
+    """Refuses such a function in a query whose answers are kept; the console keeps none.
+
+    `streams` are those that it may read.
+    """
     if sink is None or sink.connector.format.lower() == "console":
         return
     for call in find_calls(select):
         if call.name in _ADVICE and not (call.name == "unix_timestamp" and call.has_arguments):
             raise _refusal(select, call.span, call.name, sink)
-    for cast in select.tree.find_all(exp.Cast):
-        is_text = isinstance(cast.this, exp.Literal) and cast.this.is_string
-        found = _DAY_OF_READING.match(cast.this.this) if is_text else None
-        if found and cast.is_type(*exp.DataType.TEMPORAL_TYPES):
-            raise _refusal(select, cast, f"the time '{found[1]}'", sink)
+    columns = [column for stream in streams for column in stream.columns]
+    times = {column.name.lower() for column in columns if column.type.startswith(("date", "timestamp"))}
+    for text in select.tree.find_all(exp.Literal):
+        found = _DAY_OF_READING.fullmatch(text.this) if text.is_string else None
+        if found and _is_read_as_time(text, times | {_ANSWER_TIME}):
+            raise _refusal(select, _written(text), f"the time '{found[1]}'", sink)
+
+
+def _is_read_as_time(text: exp.Literal, times: Set[str]) -> bool:
+    """Whether Spark takes a text for a time: by a cast, in a function of time, or beside a time."""
+    parent = text.parent
+    if isinstance(parent, exp.Cast):
+        return parent.is_type(*exp.DataType.TEMPORAL_TYPES)
+    if isinstance(parent, exp.Func):
+        name = parent.name if isinstance(parent, exp.Anonymous) else parent.sql_name()
+        if _OF_TIME.search(name.lower()):
+            return True
+    beside = [] if parent is None else [each for each in parent.iter_expressions() if each is not text]
+    return any(_is_time(each, times) for each in beside)
+
+
+def _is_time(value: exp.Expr, times: Set[str]) -> bool:
+    if isinstance(value, exp.Cast):
+        return value.is_type(*exp.DataType.TEMPORAL_TYPES)
+    return isinstance(value, exp.Interval) or (isinstance(value, exp.Column) and value.name.lower() in times)
+
+
+def _written(text: exp.Literal) -> exp.Expr:
+    """What is to be underlined: a cast as a whole."""
+    return text.parent if isinstance(text.parent, exp.Cast) else text
 
 
 def _refusal(select: Select, at: Span | exp.Expr, what: str, sink: Sink) -> SqlError:
