@@ -77,12 +77,7 @@ def drop_command(
     no_wait: NoWait = False,
 ) -> None:
     """Remove queries from a shared dataflow, with whatever only they needed."""
-    dataflow = RegistryFolder(folder)
-    require_record(dataflow)
-    unique = tuple(dict.fromkeys(names))
-    batch = _ask(dataflow, Drop(unique), no_wait)
-    if batch is not None:
-        typer.echo(f"{_named(list(unique))} until batch {batch}")
+    _change(folder, names, Drop, "until batch {}", no_wait)
 
 
 def resume_command(
@@ -91,12 +86,7 @@ def resume_command(
     no_wait: NoWait = False,
 ) -> None:
     """Let queries that have failed go on; the answers that were due since are not made up for."""
-    dataflow = RegistryFolder(folder)
-    require_record(dataflow)
-    unique = tuple(dict.fromkeys(names))
-    batch = _ask(dataflow, Resume(unique), no_wait)
-    if batch is not None:
-        typer.echo(f"{_named(list(unique))} from batch {batch} on")
+    _change(folder, names, Resume, "from batch {} on", no_wait)
 
 
 def list_command(
@@ -150,6 +140,18 @@ def _stay(dataflow: RegistryFolder, tail: TailReader) -> None:
         tell(f"query {tail.name} was dropped")
         raise typer.Exit(0)
     time.sleep(POLL_S)
+
+
+def _change(
+    folder: Path, names: list[str], wish: type[Drop] | type[Resume], holds: str, no_wait: bool
+) -> None:
+    """Requests something of queries by their names, and says from or until which batch it holds."""
+    dataflow = RegistryFolder(folder)
+    require_record(dataflow)
+    unique = list(dict.fromkeys(names))
+    batch = _ask(dataflow, wish(tuple(unique)), no_wait)
+    if batch is not None:
+        typer.echo(f"{_named(unique)} {holds.format(batch)}")
 
 
 def _ask(dataflow: RegistryFolder, request: Request, no_wait: bool) -> int | None:
