@@ -5,15 +5,31 @@ A message says what was wrong, where, and what to write instead. `str(error)` is
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import quote, quote_plus
 
 _SHORTEST = 4  # characters of a secret: hiding shorter ones would hide half of every message
 _concealed: set[str] = set()
 
 
 def conceal(secret: str) -> None:
-    """From now on no message of this process shows this text."""
-    _concealed.update(each for each in (secret, *secret.splitlines()) if len(each) >= _SHORTEST)
+    """From now on no message of this process shows this text, plainly or as messages quote texts."""
+    for each in (secret, *secret.splitlines()):
+        if len(each) >= _SHORTEST:
+            _concealed.update(_spellings(each))
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """A text as it stands in a message of Spark's, in SQL, in JSON, in an address."""
+    yield text
+    yield text.replace("\\", "\\\\").replace("'", "\\'")
+    yield text.replace("'", "''")
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield quote(text, safe="")
+    yield quote_plus(text)
 
 
 def redact(text: str) -> str:

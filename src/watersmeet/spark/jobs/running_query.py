@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -37,7 +38,9 @@ class RunningQuery(ABC):
             except Exception as error:
                 explained = explain_failure(error)
                 if (pause_s := self._retries.pause_s(explained)) is None:
-                    raise
+                    if isinstance(error, PySparkException | Py4JError | OSError):
+                        raise explained from error
+                    raise  # a mistake of our own
                 self.setbacks.append(explained)
                 time.sleep(pause_s)
         if self._is_stopped:  # meanwhile, by another thread

@@ -40,7 +40,11 @@ class FileSink:
 
     def check(self, columns: list[str]) -> None:
         """Refuses a folder where Spark's own file sink has written: readers would pass over our files."""
-        if self.tree.names(SPARKS_LOG):
+        try:
+            is_sparks = bool(self.tree.names(SPARKS_LOG))
+        except OSError as error:
+            raise self._unreachable(error) from error
+        if is_sparks:
             raise ConfigurationError(
                 f"{self.what}: Spark's own file sink has written to {self._shown}, and where its log is, "
                 f"Spark reads no other files. Name another folder, or move the old files away and remove "
@@ -52,10 +56,13 @@ class FileSink:
         try:
             self._write(batch)
         except OSError as error:
-            known = explain_failure(error)
-            if isinstance(known, DataError):  # such as a full disk
-                raise known from error
-            raise DataError(f"{self.what}: {error}. Look at {self._shown}, {RESUME}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: OSError) -> DataError:
+        known = explain_failure(error)
+        if isinstance(known, DataError):  # such as a full disk
+            return known
+        return DataError(f"{self.what}: {error}. Look at {self._shown}, {RESUME}")
 
     @property
     def _shown(self) -> str:
