@@ -223,7 +223,8 @@ def _plain(column: pa.Array) -> list[Any]:
     elif pa.types.is_date(column.type):
         texts = _dates(_numbers(column, pa.int32()))
     else:
-        return column.to_pylist()
+        values: list[Any] = column.to_pylist()
+        return values
     valid = column.is_valid().to_pylist()
     return [text if is_valid else None for text, is_valid in zip(texts, valid, strict=True)]
 
