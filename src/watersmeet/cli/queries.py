@@ -18,6 +18,7 @@ from watersmeet.serve.registry.tail_files import TOUCH_S, TailReader
 from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
 from watersmeet.sql.query_names import check_name, name_statements
+from watersmeet.sql.syntax.nesting import refuse_long_text
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements
 
@@ -198,6 +199,7 @@ def _read_many(record: RegistryRecord, file: Path, name: str | None) -> dict[str
 def _bind_all(record: RegistryRecord, source: Source) -> None:
     """Refuses here what the server would refuse too, with positions in the file as it is."""
     for statement in split_statements(source):
+        refuse_long_text(source, statement.span)
         if statement.declares:
             raise source.refuse(
                 "streams and sinks are declared when the dataflow is created",
