@@ -79,6 +79,12 @@ def test_a_request_of_any_length_is_not_read(folder: RegistryFolder, monkeypatch
     assert "longer than 1,000 bytes" in (replies(folder)[0].refusal or "")
 
 
+def test_a_query_that_takes_long_to_read_is_not_read(folder: RegistryFolder) -> None:
+    send(folder, Submit((("long", "SELECT " + "'x', " * 400_000 + "'"),)))
+    assert serve(folder) == []
+    assert "more than 2,000,000 characters" in (replies(folder)[0].refusal or "")
+
+
 def test_files_that_no_client_has_written_are_left_alone(folder: RegistryFolder) -> None:
     requests = folder.path / REQUESTS
     requests.mkdir()

@@ -91,9 +91,20 @@ def draw_hostile(random_: random.Random) -> tuple[str, bool]:
 Tree = tuple["Tree | str", ...]
 
 
+_NO_NUMBER = (
+    "CAST",
+    "(",
+    "NULL",
+    "AS",
+    "BIGINT",
+    ")",
+)  # NULL by itself is of any type, and abs(NULL) a double
+
+
 def _number(random_: random.Random, depth: int) -> Tree:
     if depth == 0:
-        return (random_.choice(("a.k", "a.v", "b.v", "b.k", "0", "1", "7", "NULL")),)
+        leaves: tuple[Tree | str, ...] = ("a.k", "a.v", "b.v", "b.k", "0", "1", "7", _NO_NUMBER)
+        return (random_.choice(leaves),)
     left, right = _number(random_, depth - 1), _number(random_, depth - 1)
     match random_.randrange(7):
         case 0:

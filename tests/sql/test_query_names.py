@@ -10,6 +10,7 @@ import pytest
 from watersmeet.errors import SqlError
 from watersmeet.spark.jobs.pipeline_file import name_queries, query_folder
 from watersmeet.sql import Source, parse_pipeline
+from watersmeet.sql.syntax.split import split_statements
 
 DECLARED = """\
 CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = 's', event_time = 'ts');
@@ -68,3 +69,8 @@ def test_the_advice_for_a_union_names_both_statements() -> None:
     refused = (Path(__file__).parent / "golden" / "refusals" / "union.txt").read_text()
     assert "into one sink, each after a line that names it: -- name: some-name." in refused
     assert list(names(QUERIES["Pairs"], QUERIES["odd"])) == ["Pairs", "odd"]
+
+
+def test_a_text_of_many_empty_lines_is_read_in_one_go() -> None:
+    (written,) = split_statements(Source("\n" * 300_000 + "-- name: late\nSELECT 1"))
+    assert written.name == "late"

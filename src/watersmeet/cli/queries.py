@@ -18,6 +18,7 @@ from watersmeet.serve.registry.tail_files import TOUCH_S, TailReader
 from watersmeet.spark.jobs.pipeline_file import read_text
 from watersmeet.sql import bind_select, parse_statements
 from watersmeet.sql.query_names import check_name, name_statements
+from watersmeet.sql.syntax.nesting import refuse_long_text
 from watersmeet.sql.syntax.refuse import Source
 from watersmeet.sql.syntax.split import split_statements
 
@@ -77,12 +78,7 @@ def drop_command(
     no_wait: NoWait = False,
 ) -> None:
     """Remove queries from a shared dataflow, with whatever only they needed."""
-    dataflow = RegistryFolder(folder)
-    require_record(dataflow)
-    unique = tuple(dict.fromkeys(names))
-    batch = _ask(dataflow, Drop(unique), no_wait)
-    if batch is not None:
-        typer.echo(f"{_named(list(unique))} until batch {batch}")
+    _change(folder, names, Drop, "until batch {}", no_wait)
 
 
 def resume_command(
@@ -91,12 +87,7 @@ def resume_command(
     no_wait: NoWait = False,
 ) -> None:
     """Let queries that have failed go on; the answers that were due since are not made up for."""
-    dataflow = RegistryFolder(folder)
-    require_record(dataflow)
-    unique = tuple(dict.fromkeys(names))
-    batch = _ask(dataflow, Resume(unique), no_wait)
-    if batch is not None:
-        typer.echo(f"{_named(list(unique))} from batch {batch} on")
+    _change(folder, names, Resume, "from batch {} on", no_wait)
 
 
 def list_command(
@@ -152,6 +143,18 @@ def _stay(dataflow: RegistryFolder, tail: TailReader) -> None:
     time.sleep(POLL_S)
 
 
+def _change(
+    folder: Path, names: list[str], wish: type[Drop] | type[Resume], holds: str, no_wait: bool
+) -> None:
+    """Requests something of queries by their names, and says from or until which batch it holds."""
+    dataflow = RegistryFolder(folder)
+    require_record(dataflow)
+    unique = list(dict.fromkeys(names))
+    batch = _ask(dataflow, wish(tuple(unique)), no_wait)
+    if batch is not None:
+        typer.echo(f"{_named(unique)} {holds.format(batch)}")
+
+
 def _ask(dataflow: RegistryFolder, request: Request, no_wait: bool) -> int | None:
     """Sends a request; the batch from which it holds, None if nobody waits for that."""
     request_id = send(dataflow, request)
@@ -196,6 +199,7 @@ def _read_many(record: RegistryRecord, file: Path, name: str | None) -> dict[str
 def _bind_all(record: RegistryRecord, source: Source) -> None:
     """Refuses here what the server would refuse too, with positions in the file as it is."""
     for statement in split_statements(source):
+        refuse_long_text(source, statement.span)
         if statement.declares:
             raise source.refuse(
                 "streams and sinks are declared when the dataflow is created",

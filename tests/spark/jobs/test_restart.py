@@ -19,7 +19,8 @@ from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.state_format import describe_change
 from watersmeet.session import Session
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.jobs.job import RunOptions
+from watersmeet.spark.jobs.job import Job, RunOptions
+from watersmeet.spark.session.environment import FILE_MANAGER, QUICK_FILES
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_pipeline
@@ -195,13 +196,20 @@ def remote(spark: SparkSession, tmp_path: Path) -> str:
 
 @pytest.fixture
 def elsewhere(spark: SparkSession, remote: str) -> Iterator[str]:
-    """The same, and Hadoop's default for paths without a scheme."""
+    """The same, and Hadoop's default for paths without a scheme, in a session as we make them."""
     context: Any = spark.sparkContext._jsc
     settings, key = context.hadoopConfiguration(), "fs.defaultFS"
     before = settings.get(key)
     settings.set(key, remote.removesuffix("data"))
+    spark.conf.set(FILE_MANAGER, QUICK_FILES)  # an earlier test may have left it to Spark
     yield remote
     settings.set(key, before)
+
+
+def file_manager(job: Job) -> str:
+    """What Spark renames the files of a running query's checkpoint by."""
+    query: Any = job._query
+    return str(query._jsq.streamingQuery().offsetLog().fileManager().getClass().getSimpleName())
 
 
 def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_flush(
@@ -215,7 +223,14 @@ def test_a_checkpoint_may_be_on_another_file_system_and_takes_no_more_after_a_fl
     text = case.file.read_text().replace("path = 's3'", "path = 'viewfs:///data/s3'")
     case.file.write_text(text.replace("path = 'out'", f"path = '{elsewhere}/out'"))
     session = Session(spark)
-    session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=ONCE)
+    managers: list[str] = []
+    session.run(
+        case.file,
+        checkpoint=f"{elsewhere}/checkpoint",
+        options=ONCE,
+        on_progress=lambda job, _: managers.append(file_manager(job)),
+    )
+    assert set(managers) == {"FileContextBasedCheckpointFileManager"}, "Spark's own choice"
     arrive(case, [1])
     session.run(case.file, checkpoint=f"{elsewhere}/checkpoint", options=TO_THE_END)
     case.check(spark)
@@ -230,7 +245,14 @@ def test_paths_without_a_scheme_are_on_this_disk_whatever_hadoops_default(
     spark: SparkSession, tmp_path: Path, elsewhere: str
 ) -> None:
     case = write_case(tmp_path, QUERIES["chain"], random_batches(seed=9, count=1))
-    Session(spark).run(case.file, checkpoint=case.checkpoint, options=ONCE)
+    managers: list[str] = []
+    Session(spark).run(
+        case.file,
+        checkpoint=case.checkpoint,
+        options=ONCE,
+        on_progress=lambda job, _: managers.append(file_manager(job)),
+    )
+    assert set(managers) == {"FileSystemBasedCheckpointFileManager"}, "the quick one"
     case.check(spark, flush=False)
     assert list(case.checkpoint.glob("*/spark/offsets/0"))
     assert not list((tmp_path / "mounted").iterdir())

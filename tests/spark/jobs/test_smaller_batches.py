@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,8 +48,11 @@ PLAIN: Any = SimpleNamespace(
 )  # a session without settings
 
 
+EVERYTHING = 1 << 40
+
+
 def sources(smaller: int = 1) -> Sources:
-    return Sources({}, {}, batch_bytes=1024 // smaller)
+    return Sources({}, {}, batch_bytes=1024 // smaller if smaller else EVERYTHING)
 
 
 @dataclass(kw_only=True)
@@ -104,7 +108,12 @@ def test_memory_that_never_suffices_is_an_error_in_the_end() -> None:
         query.check()
 
 
-def new_job(folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> Job:
+def new_job(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception | None = None,
+    read_rest: Callable[[], Sources] | None = None,
+) -> Job:
     """A job that has been started on a checkpoint, with nothing of Spark behind it."""
     fakes: Any = {
         "Compiler": lambda **_: SimpleNamespace(answers=lambda: None),
@@ -121,6 +130,7 @@ def new_job(folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | No
         plan=plan,
         sources=sources(),
         read_smaller=sources,
+        read_rest=read_rest,
         sink=None,
         checkpoint=Checkpoint(nothing, str(folder)),
         base=folder,
@@ -147,3 +157,18 @@ def test_a_run_that_failed_for_lack_of_memory_counts_as_killed(
     job = new_job(tmp_path, monkeypatch, error=KILLED)
     job.stop()
     assert new_job(tmp_path, monkeypatch).sources.batch_bytes == 512
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_at_the_end_of_the_input_all_that_is_left_stays_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end is in the next batch, and what came after that would be late."""
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control/end-1.txt").write_text("end\n")
+    job = new_job(tmp_path, monkeypatch, error=KILLED, read_rest=lambda: sources(smaller=0))
+    starts = [job.sources.batch_bytes]
+    while job.is_running():
+        starts.append(job.sources.batch_bytes)
+    assert set(starts) == {EVERYTHING}
+    assert job._smaller == 1 << RETRIES

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import ANSWER_TS, QUERY
+from watersmeet.query import ANSWER_TIME
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import encode
-from watersmeet.spark.multiquery.answers import UnpackReady
+from watersmeet.spark.multiquery.answers import UnpackReady, as_json
 from watersmeet.spark.multiquery.fill import some_of_each
 from watersmeet.spark.multiquery.ship import ship_inline
 from watersmeet.spark.multiquery.sinks import NAME
@@ -53,8 +56,24 @@ def test_answers_as_json_keep_their_own_names_and_nulls() -> None:
     assert [(row["query"], row["answer"]) for row in rows] == [("one", '{"V": 2, "k": null}')]
 
 
+def test_times_of_any_year_are_written_as_spark_writes_them() -> None:
+    instants = [-219935606400000000, -(2**63), -1, None, 253402300800000000, 2**63 - 1]
+    days = [-3000000, 0, None, -719162, 2932897, 2**31 - 1]
+    rows = pa.table({"t": pa.array(instants, pa.timestamp("us", "UTC")), "d": pa.array(days, pa.date32())})
+    assert [tuple(json.loads(text).values()) for text in as_json(rows.to_batches()[0])] == [
+        ("-5000-07-09T00:00:00.000000Z", "-6244-04-12"),
+        ("-290308-12-21T19:59:05.224192Z", "1970-01-01"),
+        ("1969-12-31T23:59:59.999999Z", None),
+        (None, "0001-01-01"),
+        ("+10000-01-01T00:00:00.000000Z", "+10000-01-01"),
+        ("+294247-01-10T04:00:54.775807Z", "+5881580-07-11"),
+    ]
+
+
 def test_a_query_with_many_answers_leaves_room_for_the_tails_of_others(spark: SparkSession) -> None:
     texts = [("chatty", str(number)) for number in range(500)] + [("quiet", "1"), ("quiet", "2")]
-    shown = some_of_each(spark.createDataFrame(texts, f"{NAME} string, answer string"), 10).collect()
+    rows = spark.createDataFrame(texts, f"{NAME} string, answer string")
+    long_ago = F.expr("timestamp_seconds(-219935606400)").alias(ANSWER_TIME)  # no time of Python's
+    shown = some_of_each(rows.select("*", long_ago), 10).collect()
     assert Counter(row[NAME] for row in shown) == {"chatty": 10, "quiet": 2}
     assert shown[0].asDict().keys() == {NAME, "answer"}

@@ -117,6 +117,23 @@ def test_footers_tell_how_much_memory_a_byte_of_a_file_takes(tmp_path: Path) -> 
     assert measure_source(stream_of("json", path=str(tmp_path / "s")), tmp_path).unit_bytes == 1.0
 
 
+@pytest.mark.parametrize(("wrong_s", "files"), [(0, 5), (32_503_680_000, 5), (32_503_680_000, 2)])
+def test_a_tuple_of_another_age_hides_nothing_of_the_others(tmp_path: Path, wrong_s: int, files: int) -> None:
+    """Otherwise the whole backlog would be one batch, because of the year 1970 or 3000."""
+    start_s = 1_700_000_000
+    write_files(tmp_path / "s", [start_s + 10 * number for number in range(files)])
+    file = sorted((tmp_path / "s").iterdir())[1 % (files - 1)]
+    modified, table = file.stat().st_mtime, pq.read_table(file)
+    wrong = pa.array([wrong_s * 1_000_000], pa.timestamp("us", "UTC")).cast(table["ts"].type)
+    times = pa.concat_arrays([wrong, *table["ts"].slice(1).chunks])
+    pq.write_table(table.set_column(table.column_names.index("ts"), "ts", times), file)
+    os.utime(file, (modified, modified))
+    size = measure_source(stream_of("parquet", path=str(tmp_path / "s")), tmp_path)
+    assert not size.disorder
+    assert size.density is not None
+    assert size.density > 1e-6
+
+
 @pytest.mark.parametrize(
     ("starts_s", "lateness_s", "modified", "in_order"),
     [

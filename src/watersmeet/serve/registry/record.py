@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.errors import ConfigurationError, DataError, Span
 from watersmeet.plan.state_format import STATE_FORMAT, describe_other_format
 from watersmeet.query import NEVER, Column, Pipeline, Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -21,6 +21,7 @@ from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_t
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.requests import Reply
 from watersmeet.sql import Statements, StreamDeclaration, bind_select, parse_statements
+from watersmeet.sql.syntax.nesting import refuse_long_text
 from watersmeet.sql.syntax.refuse import Source, nearest
 
 RECORD = "dataflow.json"
@@ -151,6 +152,7 @@ def _parse_declarations(text: str, file: str) -> Statements:
 
 def bind_statement(source: Source, pipeline: Pipeline) -> Query:
     """One SELECT or INSERT INTO over the streams and sinks of a pipeline; refuses anything else."""
+    refuse_long_text(source, Span(0, len(source.text)))
     statements = parse_statements(source.text, source.file)
     if len(statements.selects) != 1 or statements.declarations or statements.sinks:
         raise ConfigurationError(

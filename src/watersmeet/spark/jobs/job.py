@@ -171,6 +171,14 @@ class Job(PolledQuery):
         self.start()
         return True
 
+    def _halve_batches(self) -> bool:
+        """At the end of the input all that is left stays one batch, in pieces half as large."""
+        if not super()._halve_batches():
+            return False
+        if self._ending and self.read_rest is not None:
+            self.sources = self.read_rest()
+        return True
+
     def is_running(self) -> bool:
         """Whether there is more to come; starts the second run of a flush when the first has ended."""
         if super().is_running():

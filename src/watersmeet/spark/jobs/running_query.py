@@ -38,9 +38,9 @@ class RunningQuery(ABC):
             except Exception as error:
                 explained = explain_failure(error)
                 if (pause_s := self._retries.pause_s(explained)) is None:
-                    if isinstance(error, PySparkException | Py4JError | ConnectionError):
+                    if isinstance(error, PySparkException | Py4JError | OSError):
                         raise explained from error
-                    raise
+                    raise  # a mistake of our own
                 self.setbacks.append(explained)
                 time.sleep(pause_s)
         if self._is_stopped:  # meanwhile, by another thread

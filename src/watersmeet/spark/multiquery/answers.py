@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from functools import cached_property, reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from watersmeet.kernel import ANSWER_TS, QUERY
-from watersmeet.query import ANSWER_TIME, Query, Stream
+from watersmeet.query import ANSWER_TIME, DAY_US, Query, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import decode
@@ -209,15 +209,34 @@ class UnpackTuples:
 
 def as_json(rows: pa.RecordBatch) -> list[str]:
     """Rows as JSON texts, times in UTC to the microsecond."""
-    columns = [[_plain(value) for value in column.to_pylist()] for column in rows.columns]
+    columns = [_plain(column) for column in rows.columns]
     names = rows.schema.names
     return [json.dumps(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else value
+def _plain(column: pa.Array) -> list[Any]:
+    """The values of a column as JSON has them."""
+    if pa.types.is_timestamp(column.type):
+        days, rest = np.divmod(_numbers(column, pa.int64()), DAY_US)
+        times = np.datetime_as_string(rest.astype("datetime64[us]"))
+        texts = [f"{day}{time[10:]}Z" for day, time in zip(_dates(days), times, strict=True)]
+    elif pa.types.is_date(column.type):
+        texts = _dates(_numbers(column, pa.int32()))
+    else:
+        values: list[Any] = column.to_pylist()
+        return values
+    valid = column.is_valid().to_pylist()
+    return [text if is_valid else None for text, is_valid in zip(texts, valid, strict=True)]
+
+
+def _numbers(column: pa.Array, type_: pa.DataType) -> np.ndarray:
+    return np.asarray(column.view(type_).fill_null(0))
+
+
+def _dates(days: np.ndarray) -> list[str]:
+    """Days since 1970 as Spark writes them: NumPy, unlike Python, has years before 1 and after 9999."""
+    texts = np.datetime_as_string(days.astype("datetime64[D]"))
+    return [text if len(text) == 10 or text.startswith("-") else f"+{text}" for text in texts]
 
 
 def _names(dataflow: SharedDataflow, numbers: frozenset[int]) -> dict[int, str]:

@@ -206,9 +206,12 @@ class _BatchFill:
 
 
 def some_of_each(rows: DataFrame, count: int) -> DataFrame:
-    """The answers of each query, at most so many of one, so that one with many leaves room for the others."""
+    """The answers of each query, at most so many of one, so that one with many leaves room for the others.
+
+    Without their times, as Python has no years before 1 and after 9999.
+    """
     number = F.row_number().over(Window.partitionBy(NAME).orderBy(F.lit(1)))
-    return rows.withColumn(_NUMBER, number).where(F.col(_NUMBER) <= count).drop(_NUMBER)
+    return rows.withColumn(_NUMBER, number).where(F.col(_NUMBER) <= count).select(NAME, ANSWER)
 
 
 @dataclass

@@ -6,7 +6,6 @@ changes nothing in it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -23,7 +22,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query.secret_reference import fill_in, has_reference
 from watersmeet.spark.exchange.labels import MAX_LABELS
 from watersmeet.spark.session.functions import remove_functions
-from watersmeet.spark.storage.disk import make_private, open_private
+from watersmeet.spark.session.redacted_log import stderr_to
 from watersmeet.spark.storage.paths import local_path
 
 MIN_JAVA = 17
@@ -71,7 +70,11 @@ SETTINGS: Mapping[str, str] = {
     # Spark's progress bar and web page would fight with ours for the terminal and for a port.
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
-    # For that page Spark describes the plan of every batch at length.
+    # What that page would show of the past: a thousand batches of it are tens of megabytes.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "100",
+    "spark.sql.ui.retainedExecutions": "20",
+    # For it, Spark describes the plan of every batch at length.
     "spark.sql.ui.explainMode": "simple",
     # Spark's own pattern of what its plans and logs must not show, and Kafka's login beside it.
     REDACTION: "(?i)secret|password|token|access[.]?key|jaas|credential",
@@ -152,7 +155,7 @@ def new_session(
     builder = SparkSession.builder
     for key, value in {**settings, **secrets}.items():
         builder = builder.config(key, value)
-    with _stderr_to(log):
+    with stderr_to(log):
         if secrets:
             # What the JVM is launched with is on its command line, for everybody on the machine to read.
             plain = [(key, value) for key, value in settings.items() if key not in secrets]
@@ -251,24 +254,6 @@ def cores_of(master: str, conf: Mapping[str, str]) -> int:
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def _stderr_to(log: Path | None) -> Iterator[None]:
-    """While open, processes started here inherit `log` as their standard error."""
-    if log is None:
-        yield
-        return
-    make_private(log.parent)
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with open_private(log, "a") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def check_session(spark: SparkSession) -> tuple[str, ...]:

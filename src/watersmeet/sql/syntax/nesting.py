@@ -15,6 +15,7 @@ from watersmeet.sql.syntax.refuse import Source
 MOST_BRACKETS = 20  # inside each other; CASE ... END and signs before signs count too
 MOST_LEVELS = 400  # of operators: a + b + c has two
 MOST_TOKENS = 200_000
+MOST_CHARACTERS = 2_000_000  # of a query that is submitted: to read it must not take the server a minute
 TOO_DEEP = "this statement is nested too deeply"
 _ADVICE = (
     f"At most {MOST_BRACKETS} brackets stand inside each other. Compute parts of it in the stream's source."
@@ -23,6 +24,16 @@ _ADVICE = (
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
 _SIGNS = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE, TokenType.ARROW)
+
+
+def refuse_long_text(source: Source, span: Span) -> None:
+    """Refuses a statement of a text, before it is read, that a server would read for too long."""
+    if span.end - span.start > MOST_CHARACTERS:
+        raise source.refuse(
+            f"this statement has more than {MOST_CHARACTERS:,} characters",
+            Span(span.start, span.start + 1),
+            "Write several.",
+        )
 
 
 def refuse_deep_text(source: Source, tokens: list[Token]) -> None:

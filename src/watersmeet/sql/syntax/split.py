@@ -15,7 +15,7 @@ from watersmeet.errors import Span
 from watersmeet.sql.syntax.parse import split_tokens, tokenize
 from watersmeet.sql.syntax.refuse import Source
 
-_NAME = re.compile(r"^\s*--\s*name:[ \t]*(\S*)[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_NAME = re.compile(r"^[ \t]*--[ \t]*name:[ \t]*(\S*)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True)

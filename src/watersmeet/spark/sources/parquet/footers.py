@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +18,8 @@ from watersmeet.spark.sources.parquet.schema import data_files
 
 MAX_FOOTERS = 1000  # looked into; the first, the last and some between them
 _TEXT_BYTES = 16  # of a text at least, its offset included: a dictionary in the file makes it look smaller
+# A file with a tuple in error: its event times span so many times those of the middle file, its rows do not.
+_ODD_SPAN, _ODD_ROWS, _LEAST_SPAN_US = 1000, 10, 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -25,20 +30,37 @@ class Footer:
     modified_ms: int
     file_bytes: int
     memory_bytes: int
-    span_us: tuple[int, int] | None  # None if the file does not say
+    rows: int
+    span_us: tuple[int, int] | None  # None if the file does not say, or is not to be believed
 
 
 def read_footers(path: Path, stream: Stream, most: int = MAX_FOOTERS) -> tuple[list[Footer], int]:
     """The footers of the files under `path`, or of some of them, in order of modification; and their number.
 
-    The number is that of all files, whether or not they were looked into.
+    The number is that of all files, whether or not they were looked into. What one tuple of the year 1970 or
+    3000 makes of a file's event times is left out: it would hide how the others lie.
     """
     found = sorted((_modified_ms(file), file) for file in data_files(path))
     count = len(found)
     if len(found) > most:
         found = [found[number * (len(found) - 1) // (most - 1)] for number in range(most)]
     footers = (_read_footer(modified, file, stream) for modified, file in found)
-    return [footer for footer in footers if footer is not None], count
+    return _without_odd_spans([footer for footer in footers if footer is not None]), count
+
+
+def _without_odd_spans(footers: Sequence[Footer]) -> list[Footer]:
+    lengths = [footer.span_us[1] - footer.span_us[0] for footer in footers if footer.span_us is not None]
+    if not lengths:
+        return [*footers]
+    longest = _ODD_SPAN * max(_LEAST_SPAN_US, median(lengths))
+    most_rows = _ODD_ROWS * median(footer.rows for footer in footers)
+
+    def is_odd(footer: Footer) -> bool:
+        if footer.span_us is None or footer.rows > most_rows:
+            return False
+        return footer.span_us[1] - footer.span_us[0] > longest
+
+    return [replace(footer, span_us=None) if is_odd(footer) else footer for footer in footers]
 
 
 def _modified_ms(file: Path) -> int:
@@ -63,8 +85,12 @@ def _read_footer(modified_ms: int, file: Path, stream: Stream) -> Footer | None:
         held = 0 if number is None else sum(group.column(number).total_uncompressed_size for group in groups)
         fixed = (width or _TEXT_BYTES) * metadata.num_rows
         memory += fixed if width is not None else max(fixed, held)
-    time = columns.get((stream.event_time or "").lower())
-    return Footer(modified_ms, size, memory, None if time is None else _span_us(groups, time))
+    number = columns.get((stream.event_time or "").lower())
+    span_us = None if number is None else _span_us(groups, number)
+    if span_us is not None and stream.max_ahead_us is not None:
+        is_ahead = span_us[1] > time.time() * 1e6 + stream.max_ahead_us
+        span_us = None if is_ahead else span_us
+    return Footer(modified_ms, size, memory, metadata.num_rows, span_us)
 
 
 def _span_us(groups: list[pq.RowGroupMetaData], number: int) -> tuple[int, int] | None:
