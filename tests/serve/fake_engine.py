@@ -28,7 +28,7 @@ class FakeEngine:
     failing_keys: set[str] = field(default_factory=set)  # expressions that fail before there are answers
     blamed: dict[str, Blame] = field(default_factory=dict)  # queries whose answers make a batch fail
     beside: dict[str, WatersmeetError] = field(default_factory=dict)  # queries that have failed
-    cut_off: dict[str, Blame] = field(default_factory=dict)  # those that first do so while it is being stopped
+    cut_off: dict[str, Blame] = field(default_factory=dict)  # those that first fail at a stop
     rounds: int = 1  # how often a job is polled until a batch ends
     start_rounds: int = 0  # how often it is polled before that, until it has started
     trials: int = 0
