@@ -24,14 +24,13 @@ import duckdb
 from tests.spark.kafka.broker import Broker, jars_setting
 from tests.spark.kafka.packets import SELECT, Packets
 
+from watersmeet.bench.engines import IN_MEMORY, IN_ROCKSDB
 from watersmeet.session import Session
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
-from watersmeet.spark.session.environment import PROVIDER, ROCKSDB
 from watersmeet.spark.sources.open_stream import read_stream
 
-IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-ENGINES = {"ours": ROCKSDB, "cascade": IN_MEMORY, "cascade-rocksdb": ROCKSDB}
+ENGINES = {"ours": IN_ROCKSDB, "cascade": IN_MEMORY, "cascade-rocksdb": IN_ROCKSDB}
 SLICES = 10
 WARM_UP = 2
 
@@ -77,7 +76,7 @@ def run(engine: str, folder: Path, batch_rows: int) -> None:
     session = Session(
         conf={
             **jars_setting(),
-            PROVIDER: ENGINES[engine],
+            **ENGINES[engine],
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
         },
         log=out / "spark.log",

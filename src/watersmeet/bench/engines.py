@@ -24,6 +24,8 @@ from watersmeet.spark.session.environment import (
     PARTITIONS,
     PROVIDER,
     ROCKSDB,
+    SETTINGS,
+    STATE_COMMITS,
     check_java,
     cores_of,
     plain_settings,
@@ -37,7 +39,11 @@ if TYPE_CHECKING:
 WARM_UP_S = 40
 WARM_UP = "warm-up"  # a folder
 ALL_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
-IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+IN_MEMORY = {
+    PROVIDER: "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    STATE_COMMITS: "1",  # it knows no other format of commits
+}
+IN_ROCKSDB = {PROVIDER: ROCKSDB, STATE_COMMITS: SETTINGS[STATE_COMMITS]}
 ONE_A_CORE = {PARTITIONS: str(cores_of("local[*]", {}))}  # suits Spark's joins best
 
 
@@ -65,7 +71,7 @@ def run_ours(
     workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
 ) -> Outcome:
     """Our engine, the way people run it: a pipeline file over what is there."""
-    session = _session("ours", folder, ROCKSDB, conf)
+    session = _session("ours", folder, IN_ROCKSDB, conf)
 
     def run(target: Path, seconds: float) -> list[dict[str, Any]]:
         return run_pipeline(session, workload, folder, target, seconds)
@@ -104,7 +110,7 @@ def run_cascade(
 def run_cascade_rocksdb(
     workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
 ) -> Outcome:
-    session = _session("cascade-rocksdb", folder, ROCKSDB, {**ONE_A_CORE, **(conf or {})})
+    session = _session("cascade-rocksdb", folder, IN_ROCKSDB, {**ONE_A_CORE, **(conf or {})})
     return run_spark("cascade-rocksdb", session.spark, workload, folder, warm_up_s)
 
 
@@ -149,8 +155,10 @@ ENGINES: Mapping[str, Callable[[Workload, Path, float, Mapping[str, str] | None]
 }
 
 
-def _session(engine: str, folder: Path, provider: str, conf: Mapping[str, str] | None = None) -> Session:
-    settings = {PROVIDER: provider, **ALL_REPORTS, **(conf or {})}
+def _session(
+    engine: str, folder: Path, state: Mapping[str, str], conf: Mapping[str, str] | None = None
+) -> Session:
+    settings = {**state, **ALL_REPORTS, **(conf or {})}
     return Session(conf=settings, log=folder / f"{engine}.log")
 
 

@@ -31,7 +31,7 @@ from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.shared_job import SharedJob
 from watersmeet.spark.metrics.progress import observed_metrics
-from watersmeet.spark.session.environment import PARTITIONS, PROVIDER
+from watersmeet.spark.session.environment import PARTITIONS
 from watersmeet.spark.sources.read_sources import read_sources
 from watersmeet.sql import bind_query, parse_pipeline
 
@@ -182,7 +182,7 @@ def _of_reports(
 
 def run_separately(queries: QuerySet, data: Path, folder: Path, limit_s: float) -> QueriesFigures:
     """Spark's own joins, one streaming query for each query, all at once."""
-    session = Session(conf={PROVIDER: IN_MEMORY, **ALL_REPORTS}, log=folder / "spark.log")
+    session = Session(conf={**IN_MEMORY, **ALL_REPORTS}, log=folder / "spark.log")
     schema = ", ".join(f"{column.name} {column.type}" for column in queries.streams[0].columns)
     files = len(list((data / queries.streams[0].name).glob("*.parquet")))
 

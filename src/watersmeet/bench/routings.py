@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,20 @@ from typing import Any
 from rich.table import Table
 
 from watersmeet.bench.compare import FIRST_BATCHES
-from watersmeet.bench.engines import ALL_REPORTS, IN_MEMORY, as_batch, digest_answers, run_pipeline
+from watersmeet.bench.engines import (
+    ALL_REPORTS,
+    IN_MEMORY,
+    IN_ROCKSDB,
+    as_batch,
+    digest_answers,
+    run_pipeline,
+)
 from watersmeet.bench.report import write_figures
 from watersmeet.bench.workloads import NETMON3, WORKLOADS, Workload
 from watersmeet.errors import WatersmeetError
 from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.session import Session
-from watersmeet.spark.session.environment import PARTITIONS, PROVIDER, ROCKSDB
+from watersmeet.spark.session.environment import PARTITIONS
 
 BUCKETS = 4
 ROUNDS = 2
@@ -143,18 +150,21 @@ class _Bench:
 
     def _run(self, routing: str, *, is_timed: bool) -> _Run:
         target = self.root / "run"
-        conf = self.session.spark.conf
-        conf.set(PROVIDER, IN_MEMORY if routing == NATIVE and not is_timed else ROCKSDB)
+        self._keep_state(IN_MEMORY if routing == NATIVE and not is_timed else IN_ROCKSDB)
         try:
             all_reports = run_pipeline(
                 self.session, self.workload, self.root / "data", target, routing=routing
             )
             answers = digest_answers(target, f"{target}/answers/*.parquet")
         finally:
-            conf.set(PROVIDER, ROCKSDB)
+            self._keep_state(IN_ROCKSDB)
             shutil.rmtree(target)
         reports = [report for report in all_reports if as_batch(report).rows]
         return _Run(self.shape, routing, reports[FIRST_BATCHES:] or reports, answers, is_timed)
+
+    def _keep_state(self, settings: Mapping[str, str]) -> None:
+        for key, value in settings.items():
+            self.session.spark.conf.set(key, value)
 
 
 def check_agreement(shape: str, answers: dict[str, tuple[int, int]]) -> None:
