@@ -18,7 +18,7 @@ _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]"}
 _CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]"}
 _OPENINGS = re.compile(r"['\"`]|/\*")
 _MOST_OPENINGS = 200  # each is tried by reading the text up to it
-_TWO_WORDS = {
+_TWO_WORDS: dict[tuple[str, ...], TokenType] = {
     ("GROUP", "BY"): TokenType.GROUP_BY,
     ("ORDER", "BY"): TokenType.ORDER_BY,
     ("PARTITION", "BY"): TokenType.PARTITION_BY,
