@@ -32,6 +32,7 @@ class FakeEngine:
     rounds: int = 1  # how often a job is polled until a batch ends
     start_rounds: int = 0  # how often it is polled before that, until it has started
     trials: int = 0
+    failure: type[WatersmeetError] = DataError  # what a batch fails with before there are answers
 
     def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
         assert {query.number for query in current.record.queries} == set(current.queries)
@@ -48,7 +49,7 @@ class FakeEngine:
         there = {tail.query for tail in current.dataflow.tails}
         early = {key.sql for feed in current.dataflow.feeds for key in feed.keys} & self.failing_keys
         found = sorted(early) or sorted(there & self.failing)
-        return DataError(f"{found[0]} divides by zero") if found else None
+        return self.failure(f"{found[0]} divides by zero") if found else None
 
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return self.beside

@@ -9,7 +9,13 @@ import pytest
 from tests.serve.fake_engine import FakeEngine, KilledError
 from tests.serve.registry.dataflows import CHAIN, PAIR
 from tests.serve.serving import new_server, one, replies, serve
-from watersmeet.errors import DataError
+from watersmeet.errors import (
+    ConfigurationError,
+    DataError,
+    MemoryShortageError,
+    TransientError,
+    WatersmeetError,
+)
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
 from watersmeet.serve.registry.record import Outage, require_record
@@ -142,6 +148,16 @@ def test_a_query_that_fails_before_the_joins_is_found_by_trial_and_leaves_them(
     assert batch is not None
     assert require_record(folder).staying["q7"].since == batch, "it is as a new one"
     assert batches_of(engine, "q7") == list(range(batch, engine.commits + 1))
+
+
+@pytest.mark.parametrize("failure", [MemoryShortageError, TransientError, ConfigurationError])
+def test_a_query_that_fails_with_the_machines_words_is_found(
+    folder: RegistryFolder, failure: type[WatersmeetError]
+) -> None:
+    engine = FakeEngine(is_busy=False, failing_keys={"(s1.k + 7)"}, failure=failure)
+    send(folder, Submit((("good", CHAIN), ("bad", BY_SUM.format(7)))))
+    serve(folder, engine)
+    assert list(require_record(folder).failed) == ["bad"]
 
 
 def test_a_key_that_fails_is_not_computed_once_its_query_is_dropped(folder: RegistryFolder) -> None:

@@ -10,8 +10,10 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.sql import parse_pipeline
 
+SECOND_US = 1_000_000
 DECLARED = "".join(
     f"CREATE STREAM {name} (k BIGINT, v BIGINT, w STRING, ts TIMESTAMP) "
     f"WITH (format = 'parquet', path = '{name}', event_time = 'ts', lateness = '2 seconds');\n"
@@ -65,6 +67,59 @@ def draw_condition(random_: random.Random) -> Written:
     """A condition that most pairs of tuples meet."""
     tree = ("(", ("a.v", "<=", "20"), "OR", *_truth(random_, 2), ")")
     return Written(_spell(tree, None), _spell(tree, random_))
+
+
+def draw_query(random_: random.Random) -> Written:
+    """A query of two or three inputs: joined by commas or ON, each pair once or DISTINCT or in groups."""
+    inputs = [("a", "s1"), ("b", "s2"), ("c", random_.choice(("s1", "s2")))][: random_.choice((2, 2, 3))]
+    tables: list[Tree] = []
+    for alias, stream in inputs:
+        window = ("[", *random_.choice(WINDOWS).split(" "), "]")
+        tables.append(random_.choice(((stream, window, "AS", alias), (stream, "AS", alias, window))))
+    equal = [("a.k", "=", "b.k"), ("c.k", "=", random_.choice(("a.k", "b.k")))][: len(inputs) - 1]
+    equal = [random_.choice((each, each[::-1])) for each in equal]
+    condition: Tree = ("(", ("a.v", "<=", "20"), "OR", *_truth(random_, 2), ")")
+    joined: Tree
+    if random_.random() < 0.5:
+        listed = [part for table in tables for part in (",", table)][1:]
+        joined = (*listed, "WHERE", *(part for each in equal for part in (each, "AND")), condition)
+    else:
+        others = [("JOIN", table, "ON", on) for table, on in zip(tables[1:], equal, strict=True)]
+        joined = (tables[0], *others, "WHERE", condition)
+    kinds = (_number, _text, _truth)
+    chosen = [random_.choice(kinds)(random_, 2) for _ in range(random_.randint(1, 3))]
+    match random_.randrange(4):
+        case 0:
+            key, totals = (
+                chosen[0],
+                ("count", "(", "*", ")", "AS", "n", ",", "max", "(", "b.v", ")", "AS", "m"),
+            )
+            having = random_.choice(((), ("HAVING", "count", "(", "*", ")", ">", "1")))
+            tree: Tree = ("SELECT", key, "AS", "x", ",", *totals, "FROM", joined, "GROUP", "BY", key, *having)
+        case 1:
+            tree = ("SELECT", "DISTINCT", *_named(chosen), "FROM", joined)
+        case _:
+            tree = ("SELECT", *_named(chosen), ",", "answer_time", "FROM", joined)
+    return Written(_spell(tree, None), _spell(tree, random_))
+
+
+def _named(trees: list[Tree]) -> Tree:
+    return tuple(part for number, tree in enumerate(trees) for part in (",", tree, "AS", f"x{number}"))[1:]
+
+
+def draw_batches(random_: random.Random) -> list[MicroBatch]:
+    """Two micro-batches of tuples with few keys, NULLs and odd texts among them."""
+    texts = ("x", "Two x", "", " y ", "reflect('x')", None)
+
+    def tuples(batch: int) -> list[Tuple]:
+        times = [(batch * 3 + random_.randrange(4)) * SECOND_US for _ in range(12)]
+        values = (None, *range(25))
+        return [
+            Tuple(time, {"k": random_.randrange(4), "v": random_.choice(values), "w": random_.choice(texts)})
+            for time in times
+        ]
+
+    return [{stream.name: tuples(batch) for stream in STREAMS} for batch in range(2)]
 
 
 def draw_hostile(random_: random.Random) -> tuple[str, bool]:

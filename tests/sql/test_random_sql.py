@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.sql.random_sql import JOIN, STREAMS, draw_condition, draw_expressions, draw_hostile
+from tests.sql.random_sql import (
+    JOIN,
+    STREAMS,
+    draw_batches,
+    draw_condition,
+    draw_expressions,
+    draw_hostile,
+    draw_query,
+)
 from watersmeet.errors import SqlError
+from watersmeet.oracle import oracle
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.sql import bind_query, bind_select, parse_statements
 
@@ -32,6 +41,20 @@ def test_however_it_is_spelt_an_expression_means_the_same(seed: int, long_mode: 
         assert values(written.noisy) == plainly, written
         found.update(map(repr, plainly))
     assert len(found) > 15, "the expressions had different values to compare"
+
+
+def test_however_it_is_spelt_a_query_has_the_same_answers(long_mode: bool) -> None:
+    random_ = random.Random(400)
+    sizes = []
+    for _ in range(1_000 if long_mode else 40):
+        written, batches = draw_query(random_), draw_batches(random_)
+        plainly, noisily = (
+            oracle.run(bind_query(text, STREAMS), batches, flush=True).rows
+            for text in (written.plain, written.noisy)
+        )
+        assert oracle.bag(noisily) == oracle.bag(plainly), written
+        sizes.append(len(plainly))
+    assert sum(size > 0 for size in sizes) > 0.8 * len(sizes)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from watersmeet.errors import ConfigurationError, TransientError, WatersmeetError
+from watersmeet.errors import WatersmeetError
 from watersmeet.serve.registry.changes import SOON, BoundDataflow, ChangePlanner
 from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits
@@ -33,11 +33,9 @@ class TrialEngine(Protocol):
     def committed(self) -> int: ...
 
 
-def find_by_trial(
-    current: BoundDataflow, planner: ChangePlanner, engine: TrialEngine, error: WatersmeetError
-) -> dict[int, Blame]:
-    """The queries that make the batch under way fail before it has answers."""
-    if isinstance(error, ConfigurationError | TransientError) or engine.newest() == engine.committed():
+def find_by_trial(current: BoundDataflow, planner: ChangePlanner, engine: TrialEngine) -> dict[int, Blame]:
+    """The queries that make the batch under way fail before it has answers, whatever it fails with."""
+    if engine.newest() == engine.committed():
         return {}
     suspects = planner.computes_keys(current, current.joined.keys())
 

@@ -200,7 +200,7 @@ class Server:
 
     def _quarantine(self, job: RunningJob, error: WatersmeetError) -> None:
         """Stops the queries that are to blame for a failure, and writes that down; raises where none is."""
-        blamed = dict(job.blamed) or find_by_trial(self._current, self.planner, self.engine, error)
+        blamed = dict(job.blamed) or find_by_trial(self._current, self.planner, self.engine)
         committed = self.engine.committed()
         left = self._current.record.without_ended(committed)
         self._current = stop_queries(self._current, self.planner, left, blamed, committed + 1, error)

@@ -169,6 +169,34 @@ def test_no_query_is_to_blame_for_the_machine(failure: Exception) -> None:
     assert fill.blamed == {}
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "No space left on device", "Python worker exited unexpectedly", "Java heap space",
+        "watersmeet.errors.TransientError: mine", "The value 'Permission denied' cannot be cast to BIGINT",
+    ],
+)  # fmt: skip
+def test_a_query_that_fails_with_the_machines_words_is_to_blame(said: str) -> None:
+    fill = new_fill((MadeUpSink(), {1, 2, 3}), failing={2: ValueError(said)})
+    with pytest.raises(WatersmeetError):
+        run(fill)
+    assert list(fill.blamed) == [2]
+
+
+def test_what_passes_by_itself_is_nobodys_fault() -> None:
+    failing = {2: ValueError("Python worker exited unexpectedly")}
+    fill = new_fill((MadeUpSink(), {1, 2, 3}), failing=failing)
+    asked = iter(range(4))  # the second look finds it gone
+
+    def rows(blobs: Blobs, found: set[str], numbers: frozenset[int], *, as_json: bool) -> Rows:
+        return Rows(failing[2] if next(asked) == 0 else None)
+
+    fill.answers.rows = rows  # type: ignore[method-assign, assignment]
+    with pytest.raises(TransientError):
+        run(fill)
+    assert fill.blamed == {}
+
+
 def test_nobody_is_to_blame_for_a_batch_that_is_cut_off() -> None:
     fill = replace(
         new_fill((MadeUpSink(), {1}), failing={1: ValueError("cancelled")}), is_stopped=lambda: True

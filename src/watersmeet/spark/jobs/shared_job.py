@@ -80,6 +80,10 @@ class SharedJob(PolledQuery):
         inputs = [(name, name) for name in names]
         return self._start_pacing(writer.start(), inputs, names, ends=self.options.available_now)
 
+    def _starts_again(self) -> bool:
+        """Not where queries are to blame: they may have failed with the words of what passes by itself."""
+        return not self.blamed and super()._starts_again()
+
     def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Callable[[DataFrame, int], None]:
         return Fill(
             answers=answers,

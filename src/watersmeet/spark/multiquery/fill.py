@@ -133,15 +133,11 @@ class _BatchFill:
 
     def _handle(self, error: Exception, position: int, numbers: Numbers) -> None:
         """Finds who is to blame for a sink that was not filled, and raises; nothing if it is filled now."""
-        failure, blamed = explain_failure(error), {}
-        if isinstance(failure, TransientError):
-            raise failure from error  # the whole batch is tried again
-        for filled in self.fill.sinks[position:]:  # one look finds the culprits of all that is left to do
-            own = self.fill.answering(filled.numbers, self.batch)
-            for number, said in find_culprits(own, partial(self._evaluate, filled)).items():
-                blamed[number] = Blame(str(said))
+        failure, blamed = explain_failure(error), self._find_culprits(position)
         filled = self.fill.sinks[position]
         if not numbers & blamed.keys():
+            if isinstance(failure, TransientError):
+                raise failure from error  # the whole batch is tried again
             if self._comes_back(filled, numbers):
                 return
             for number in find_refused(numbers, partial(self._attempt, filled)):
@@ -149,18 +145,39 @@ class _BatchFill:
         self.fill.blamed.update(blamed)
         raise failure from error
 
+    def _find_culprits(self, position: int) -> dict[int, Blame]:
+        """The queries whose expressions fail by themselves, of all sinks that are left to fill.
+
+        What they fail with does not matter, since a query can fail with any text. But where nothing at all
+        can be evaluated, and that looks like the machine, such as a lack of memory, no query is to blame.
+        """
+        tried: set[int] = set()
+        found: dict[int, WatersmeetError] = {}
+        for filled in self.fill.sinks[position:]:
+            own = self.fill.answering(filled.numbers, self.batch)
+            tried |= own
+            found |= find_culprits(own, partial(self._evaluate, filled))
+        of_machine = [said for said in found.values() if type(said) is not WatersmeetError]
+        if of_machine and position == 0 and found.keys() == tried:
+            raise of_machine[0]
+        return {number: Blame(str(said)) for number, said in found.items()}
+
     def _evaluate(self, filled: Filled, numbers: Numbers) -> WatersmeetError | None:
-        """What the expressions of some queries fail with, if they do."""
+        """What the expressions of some queries fail with, if they do: what may pass by itself, twice."""
         rows = self._rows(numbers, as_json=filled.as_json)
         if rows is None:
             return None
-        try:
-            rows.write.format("noop").mode("overwrite").save()
-        except Exception as error:
-            failure = explain_failure(error)
-            if self.fill.is_stopped() or type(failure) is not WatersmeetError:
-                raise failure from error  # of the machine, such as a full disk: no query is to blame
-            return failure
+        for is_last in (False, True):
+            try:
+                rows.write.format("noop").mode("overwrite").save()
+                return None
+            except Exception as error:
+                failure = explain_failure(error)
+                if self.fill.is_stopped():
+                    raise failure from error
+                if is_last or not isinstance(failure, TransientError):
+                    return failure
+            time.sleep(SINK_PAUSE_S)
         return None
 
     def _attempt(self, filled: Filled, numbers: Numbers) -> WatersmeetError | None:

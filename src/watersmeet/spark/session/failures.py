@@ -45,6 +45,8 @@ class Failure:
 # In order: a specific failure before the general one it would also match.
 FAILURES = (
     Failure(rf"watersmeet\.errors\.ConfigurationError: {_OURS}", "{message}", ConfigurationError),
+    Failure(rf"watersmeet\.errors\.MemoryShortageError: {_OURS}", "{message}", MemoryShortageError),
+    Failure(rf"watersmeet\.errors\.TransientError: {_OURS}", "{message}", TransientError),
     Failure(rf"watersmeet\.errors\.\w+: {_OURS}", "{message}"),
     Failure(
         r"No space left on device|Disk quota exceeded",

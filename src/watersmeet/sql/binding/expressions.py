@@ -9,6 +9,7 @@ functions (it drops the format of `to_char`, for one). What a person wrote for S
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from sqlglot import TokenType, exp
 
@@ -78,8 +79,14 @@ def operand(node: exp.Expr, scope: Scope) -> Expr:
 
 
 def same_text(expr: Expr) -> str:
-    """What two spellings of one expression have in common: case is nothing, except inside quotes."""
-    return expr.sql if any(quote in expr.sql for quote in "'\"`") else expr.sql.lower()
+    """What two spellings of one expression have in common: case and spaces are nothing, except in texts."""
+    return _words(expr.sql)
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> str:
+    written = (text[token.start : token.end + 1] for token in tokenize(Source(text)))
+    return " ".join(word if "'" in word or '"' in word else word.lower() for word in written)
 
 
 def title(node: exp.Expr, scope: Scope) -> str:

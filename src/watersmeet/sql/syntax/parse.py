@@ -18,6 +18,11 @@ _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]"}
 _CLOSING = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]"}
 _OPENINGS = re.compile(r"['\"`]|/\*")
 _MOST_OPENINGS = 200  # each is tried by reading the text up to it
+_TWO_WORDS: dict[tuple[str, ...], TokenType] = {
+    ("GROUP", "BY"): TokenType.GROUP_BY,
+    ("ORDER", "BY"): TokenType.ORDER_BY,
+    ("PARTITION", "BY"): TokenType.PARTITION_BY,
+}
 _STATEMENTS = (TokenType.CREATE, TokenType.INSERT, TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
 
 
@@ -152,7 +157,7 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
     """One statement's tree. Whatever sqlglot trips over becomes a refusal: its parser may raise anything."""
     try:
         parser = CqlParser(dialect=Cql(), error_level=ErrorLevel.IMMEDIATE)
-        trees = parser.parse(tokens, source.text)
+        trees = parser.parse(list(_join_words(tokens)), source.text)
     except CqlSyntaxError as problem:
         raise source.refuse(problem.problem, problem.span, problem.advice) from None
     except RecursionError:
@@ -168,6 +173,20 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise source.refuse("this statement cannot be read", _around(tokens))
     return trees[0]
+
+
+def _join_words(tokens: list[Token]) -> Iterator[Token]:
+    """Keywords of two words are one token, also where a comment stands between them."""
+    index = 0
+    while index < len(tokens):
+        words = tuple(token.text.upper() for token in tokens[index : index + 2])
+        if (kind := _TWO_WORDS.get(words)) is not None:
+            first, last = tokens[index : index + 2]
+            yield Token(kind, " ".join(words), first.line, first.col, first.start, last.end)
+            index += 2
+        else:
+            yield tokens[index]
+            index += 1
 
 
 def _first_line(error: Exception) -> str:
