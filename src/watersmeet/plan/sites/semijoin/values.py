@@ -19,6 +19,7 @@ and comes anew, when it was gone, every 10 / e^-2 = 74 s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -139,13 +140,14 @@ class FlowValues:
         life = self.life_s * (2 if self.tumbles else 1) + longer_s
         asked = asking.comes_within(life)
         ask = -np.log(np.maximum(1 - asked, TINY)) / life
-        missed = np.exp(-ask * life)
         if self.tumbles:
-            return np.asarray(-np.expm1(-ask * life) / np.maximum(ask * life, TINY) * (ask > 0) + (ask == 0))
+            # A value comes at any time of the window, and stays for windows more while it comes soon enough.
+            first = np.where(ask > 0, -np.expm1(-ask * life) / np.maximum(ask * life, TINY), 1.0)
+            stays = -np.expm1(-self.items_per_s * longer_s)
+            return np.asarray(first * (1 - stays) / np.maximum(1 - stays * np.exp(-ask * life), TINY))
         rate = self._steady_rate(longer_s)
-        ends = np.exp(-rate * life)
-        goes_on = rate / np.maximum(rate + ask, TINY) * -np.expm1(-(rate + ask) * life)
-        return np.asarray(missed * ends / np.maximum(1 - goes_on, TINY))
+        quiet = np.exp(-(rate + ask) * life)  # neither comes for as long as a tuple lives
+        return np.asarray(np.where(ask > 0, quiet * (rate + ask) / np.maximum(ask + rate * quiet, TINY), 1.0))
 
     def _steady_rate(self, longer_s: float) -> FloatArray:
         """The rate at which tuples that came one by one would keep a value in the window as often."""
@@ -176,15 +178,8 @@ class ValueModel:
         rates, members = self.rates, [n for n in range(len(self.rates.sources)) if mask >> n & 1]
         counts = _combined([rates.attributes[cls].groups.counts for cls in key])
         agreeing = _combined([self._agreeing(cls, mask) for cls in key])
-        alive, turnover = 1.0, 0.0
-        for n in members:
-            source = rates.sources[n]
-            alive *= source.window_tuples
-            turnover += source.turnover_per_s if head in (None, n) else 0.0
-        for cls, attribute in enumerate(rates.attributes):
-            if cls not in key:
-                alive *= attribute.agreement(mask)
-        items = alive * turnover * agreeing
+        others = [a.agreement(mask) for cls, a in enumerate(rates.attributes) if cls not in key]
+        items = rates.unfiltered_per_s(mask, head) * math.prod(others) * agreeing
         if len(members) == 1:
             return self._stream(members[0], counts, items)
         life = 1 / sum(rates.sources[n].turnover_per_s for n in members)
