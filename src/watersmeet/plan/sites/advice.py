@@ -33,6 +33,7 @@ from watersmeet.plan.sites.semijoin.fewest_bytes import StepPrices, fewest_bytes
 from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S, SemijoinModel, semijoin_model
 from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan
 from watersmeet.plan.sites.stream_partition import PARTITIONINGS
+from watersmeet.plan.statistics.given_values import given_as_values
 from watersmeet.plan.statistics.rate_model import RateModel, rate_model
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
@@ -176,8 +177,9 @@ def _partitioned(model: RateModel, partitions: int) -> Iterator[SiteOption]:
 def shipping_model(query: Query, statistics: Statistics, interval_s: float) -> SemijoinModel:
     """The semijoin model that counts every byte shipped, and nothing else."""
     free = ProcessingCosts(0.0, 0.0, 0.0, 0.0)
+    known = given_as_values(query, statistics)
     return semijoin_model(
-        query, statistics, interval_s=interval_s, costs=free, methods=ALL_METHODS, reading="shipped"
+        query, known, interval_s=interval_s, costs=free, methods=ALL_METHODS, reading="shipped"
     )
 
 

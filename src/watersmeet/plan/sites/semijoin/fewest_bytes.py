@@ -11,7 +11,8 @@ after another, each the cheapest given what the others ship, until none can be b
 beginnings: each sequence by itself, and all by SP-S and SP-D to each of the sites. A better plan may be
 missed; none returned is worse than any of the beginnings.
 
-Above `EXHAUSTIVE` inputs a search keeps only the `WIDTH` cheapest partial plans of each length.
+Above `EXHAUSTIVE` inputs a search keeps only the `WIDTH` cheapest partial plans of each length, above `WIDE`
+the cheapest one, and betters each sequence once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from watersmeet.plan.sites.semijoin.semijoin import check_search
 from watersmeet.plan.sites.semijoin.shipped import END_BYTES, NUMBER_BYTES, shipped_cost
 
 EXHAUSTIVE = 5
-WIDTH = 40
+WIDE = 8
+WIDTH = 4
 ROUNDS = 6
 BETTER = 1 - 1e-9
 
@@ -126,13 +128,16 @@ class _Search:
         heads = self.model.graph.aliases
         yield {head: self._sequence(head, Shipments()) for head in heads}
         if {Method.SP_S, Method.SP_D} <= set(self.methods):
-            for site in dict.fromkeys(stream.site for stream in self.model.streams):
-                yield {head: self._all_at(head, site) for head in heads}
+            begun = [
+                {head: self._all_at(head, site) for head in heads}
+                for site in dict.fromkeys(stream.site for stream in self.model.streams)
+            ]
+            yield from begun if len(heads) <= EXHAUSTIVE else [min(begun, key=_shipped)]
 
     def _settled(self, sequences: dict[str, Steps]) -> dict[str, Steps]:
         """Sequences bettered in turn until none can be."""
         cost = _shipped(sequences)
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if len(sequences) <= EXHAUSTIVE else 1):
             before = cost
             for head in sequences:
                 others = Shipments()
@@ -165,7 +170,8 @@ class _Search:
                             best[key] = longer
             level = list(best.values())
             if count > EXHAUSTIVE:
-                level = sorted(level, key=lambda partial: partial.bytes_per_s)[:WIDTH]
+                level = sorted(level, key=lambda partial: partial.bytes_per_s)
+                level = level[: WIDTH if count <= WIDE else 1]
         return min(level, key=lambda partial: partial.bytes_per_s).steps
 
     def _one_more(self, partial: _Partial, alias: str, others: Shipments) -> Iterator[_Partial]:

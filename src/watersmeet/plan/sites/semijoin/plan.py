@@ -63,6 +63,7 @@ class SemijoinStep:
             "output_site": self.output_site,
             "cost": self.cost.total,
             "terms": {term.name: term.seconds_per_s for term in self.cost.terms},
+            "ships": {term.name: term.bytes_per_s for term in self.cost.terms if term.activity == "ship"},
         }
 
     def pretty(self) -> str:
