@@ -63,6 +63,18 @@ def test_json_has_the_simulation_too(capsys: pytest.CaptureFixture[str], tmp_pat
     assert picture.read_text().startswith("<svg")
 
 
+def test_the_interval_is_that_of_semijoin_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    """A longer one asks for fewer values: SM-D2 ships each value of a batch once."""
+    option = "semijoin, linear, SM-S1 and SM-D2 only"
+    shipped = []
+    for interval in ("100ms", "10s"):
+        data = json.loads(Said(capsys, "explain", EXAMPLE, "--sites", "--interval", interval, "--json").out)
+        shipped += [
+            one["bytes_per_s"] for one in data["options"] if f"{one['method']}, {one['detail']}" == option
+        ]
+    assert shipped[1] < shipped[0]
+
+
 def test_sources_that_cannot_be_read_are_replaced_and_the_reason_is_given(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -95,6 +107,9 @@ def test_sources_that_cannot_be_read_are_replaced_and_the_reason_is_given(
         ),
         (("paris", "oslo"), "--sites --simulate soon", "--simulate: 'soon' is not a duration"),
         (("paris", "oslo"), "--sites --simulate 0", "--simulate: a simulation takes some time"),
+        (("paris", "oslo"), "--sites --interval 0", "--interval: an interval takes some time"),
+        (("paris", "oslo"), "--sites --interval soon", "--interval: 'soon' is not a duration"),
+        (("paris", "oslo"), "--interval 1s", "--interval is that of semijoin plans between sites, so it"),
     ],
 )
 def test_what_will_not_do_is_one_message(

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from watersmeet.cli.explain_sites import advise
+from watersmeet.cli.explain_sites import Trial, advise
 from watersmeet.cli.options import DEFAULT_MASTER, PipelineFile, StatisticsFile
 from watersmeet.cli.pipeline_files import read_queries, statistics_for
 from watersmeet.cli.terminal.query_reports import show_reports
@@ -47,6 +47,12 @@ def explain_command(
         str | None,
         typer.Option(help="With --sites: run the advice on a simulated network for so long.", metavar="60s"),
     ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            help="With --sites: how often semijoin plans exchange values [default: 100ms].", metavar="1s"
+        ),
+    ] = None,
     sample_rows: Annotated[
         int, typer.Option(min=2, help="With --simulate: rows to take of each stream.")
     ] = DEFAULT_SAMPLE_ROWS,
@@ -58,12 +64,17 @@ def explain_command(
     """
     if simulate is not None and not sites:
         raise ConfigurationError("--simulate runs the advice on sites, so it goes with --sites")
+    if interval is not None and not sites:
+        raise ConfigurationError(
+            "--interval is that of semijoin plans between sites, so it goes with --sites"
+        )
     if sites and strategy != AUTO:
         raise ConfigurationError("--sites compares all ways to join: leave out --strategy")
     queries = read_queries(file, master)
     known = statistics_for(file, stats)
     if sites:
-        advised = advise(file, queries, known or Statistics(), simulate, master, sample_rows, seed)
+        trial = Trial(simulate, interval, master, sample_rows, seed)
+        advised = advise(file, queries, known or Statistics(), trial)
         if svg is not None:
             _draw(svg, advised)
         show_reports(advised, as_json=as_json)

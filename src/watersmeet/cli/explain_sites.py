@@ -15,6 +15,7 @@ from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.explain import SiteExplanation, explain_sites
 from watersmeet.plan.sites.advice import SiteAdvice
+from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
 from watersmeet.spark.session.connectors import local_files
@@ -45,47 +46,54 @@ class AdviceReport:
         return self.advice.svg()
 
 
+@dataclass(frozen=True)
+class Trial:
+    """How advice is made, and tried out if at all: as the command line says it."""
+
+    simulate: str | None
+    interval: str | None
+    master: str
+    sample_rows: int
+    seed: int
+
+
 def advise(
-    file: Path,
-    queries: Mapping[str, Query],
-    statistics: Statistics,
-    simulate: str | None,
-    master: str,
-    sample_rows: int,
-    seed: int,
+    file: Path, queries: Mapping[str, Query], statistics: Statistics, trial: Trial
 ) -> dict[str, AdviceReport]:
     """A report on each query of a file, by its name."""
-    seconds = _seconds(simulate) if simulate is not None else None
+    seconds, interval_s = None, DEFAULT_INTERVAL_S
+    if trial.simulate is not None:
+        seconds = _seconds("--simulate", trial.simulate, "a simulation takes some time, such as 60s")
+    if trial.interval is not None:
+        interval_s = _seconds("--interval", trial.interval, "an interval takes some time, such as 1s")
     command = f"watersmeet analyze {file}"
     reports = {}
     for name, query in queries.items():
-        advice = explain_sites(query, statistics, statistics_command=command)
-        simulation = None
-        if seconds is not None:
-            simulation = _simulate(file, advice.advice, statistics, seconds, master, sample_rows, seed)
+        advice = explain_sites(query, statistics, interval_s=interval_s, statistics_command=command)
+        simulation = _simulate(file, advice.advice, statistics, seconds, trial) if seconds else None
         reports[name] = AdviceReport(advice, simulation)
     return reports
 
 
-def _seconds(text: str) -> float:
+def _seconds(option: str, text: str, nothing: str) -> float:
     try:
         duration = parse_duration(text)
     except ValueError as error:
-        raise ConfigurationError(f"--simulate: {error}") from None
+        raise ConfigurationError(f"{option}: {error}") from None
     if duration <= 0:
-        raise ConfigurationError("--simulate: a simulation takes some time, such as 60s")
+        raise ConfigurationError(f"{option}: {nothing}")
     return duration / 1e6
 
 
 def _simulate(
-    file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, master: str, rows: int, seed: int
+    file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, trial: Trial
 ) -> SiteSimulation:
     from watersmeet.lab.wan.advice import draw_sample, sample_seconds, simulate_advice
 
-    taken = _take(file, advice.query, master, rows)
+    taken = _take(file, advice.query, trial.master, trial.sample_rows)
     if isinstance(taken, str):
         wanted = sample_seconds(advice.query, statistics, seconds)
-        taken = draw_sample(advice.query, statistics, wanted, seed=seed, reason=taken)
+        taken = draw_sample(advice.query, statistics, wanted, seed=trial.seed, reason=taken)
     with waiting("simulating"):
         return simulate_advice(advice, statistics, taken, seconds)
 

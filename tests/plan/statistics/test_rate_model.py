@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.plan.joins import join_query
 from tests.plan.papers import example
 from tests.plan.sites.pmjoin.models import models
 from watersmeet.errors import ConfigurationError
@@ -160,3 +161,23 @@ def test_a_zero_selectivity_is_taken_as_given() -> None:
     query, statistics = example("pmjoin-example-1")
     none = Statistics(statistics.streams, {frozenset({"s1.dest", "s2.dest"}): 0.0})
     assert rate_model(query, none).rate(0b011) == 0.0
+
+
+@pytest.mark.parametrize("sizes", [(10, 10, 10), (10, 20, 5), (7, 7)])
+def test_tumbling_windows_that_end_together_hold_more_than_the_product_of_their_averages(
+    sizes: tuple[int, ...],
+) -> None:
+    """One value, a tuple of each stream a second: every combination in the windows is a result."""
+    aliases = "rst"[: len(sizes)]
+    windows = {alias: tumble_us(size * 1_000_000) for alias, size in zip(aliases, sizes, strict=True)}
+    one = StreamStatistics(1.0, attributes={"c0": AttributeStatistics(distinct=1.0)})
+    model = rate_model(join_query(aliases, [aliases], windows), Statistics(dict.fromkeys(aliases, one)))
+    span, steps = math.lcm(*sizes), 20_000
+    moments = [(n + 0.5) * span / steps for n in range(steps)]
+    held = [math.prod(moment % size for size in sizes) for moment in moments]
+    arriving = [
+        sum(math.prod(moment % other for m, other in enumerate(sizes) if m != n) for n in range(len(sizes)))
+        for moment in moments
+    ]
+    assert model.window(model.everything) == pytest.approx(math.fsum(held) / steps, rel=0.02)
+    assert model.rate(model.everything) == pytest.approx(math.fsum(arriving) / steps, rel=0.02)

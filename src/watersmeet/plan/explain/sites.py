@@ -13,8 +13,16 @@ from typing import Any
 from watersmeet.plan.explain.notes import notes_on_statistics, slow_links
 from watersmeet.plan.explain.picture import picture_plan, picture_semijoin
 from watersmeet.plan.explain.svg import draw
-from watersmeet.plan.sites.advice import SITE_PARTITIONS, SiteAdvice, SiteOption, SitePlan, advise_sites
+from watersmeet.plan.sites.advice import (
+    AS_CHEAP,
+    SITE_PARTITIONS,
+    SiteAdvice,
+    SiteOption,
+    SitePlan,
+    advise_sites,
+)
 from watersmeet.plan.sites.plan_tree import number
+from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
@@ -73,10 +81,17 @@ def explain_sites(
     statistics: Statistics,
     *,
     partitions: int = SITE_PARTITIONS,
+    interval_s: float = DEFAULT_INTERVAL_S,
     statistics_command: str = "watersmeet analyze FILE.sql",
 ) -> SiteExplanation:
     """The advice for a query whose streams are at different sites, ready to be shown."""
-    advice = advise_sites(query, statistics, partitions=partitions, statistics_command=statistics_command)
+    advice = advise_sites(
+        query,
+        statistics,
+        partitions=partitions,
+        interval_s=interval_s,
+        statistics_command=statistics_command,
+    )
     notes = (*notes_on_statistics(query, statistics), *slow_links(statistics, advice.chosen.loads))
     return SiteExplanation(advice, notes)
 
@@ -102,7 +117,9 @@ def _head(advice: SiteAdvice) -> Iterator[str]:
     chosen, baseline = advice.chosen, advice.baseline
     yield f"advice    {chosen.name}: {_flow(chosen.bytes_per_s)}"
     if chosen is baseline:
-        yield "          simple shipping is the cheapest there is"
+        least = advice.options[0] is chosen
+        saves = "is the cheapest there is" if least else f"is within {AS_CHEAP - 1:.0%} of the cheapest"
+        yield f"          simple shipping {saves}"
     else:
         times = _times(baseline.bytes_per_s, chosen.bytes_per_s)
         yield f"baseline  {baseline.name}: {_flow(baseline.bytes_per_s)}, {times}"
@@ -120,8 +137,8 @@ def _plan_lines(plan: SitePlan) -> list[str]:
         return plan.pretty().split("\n")
     return [
         f"{' ⋈ '.join(step.source)} -> {' ⋈ '.join(step.target)}: {step.method.value},"
-        f" result at {step.output_site}, {number(sum(load.bytes_per_s for load in step.links()))} bytes/s"
-        for step in plan.steps
+        f" result at {step.output_site}, {number(sum(load.bytes_per_s for load in loads))} bytes/s"
+        for step, loads in zip(plan.steps, plan.loads(), strict=True)
     ]
 
 

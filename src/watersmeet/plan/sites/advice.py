@@ -9,8 +9,9 @@ one unit a link is paid in: bytes a second, and bytes a month of thirty days.
     semijoin     one-way joins that ship join values first (plan/sites/semijoin/semijoin.py): the best mix of
                  all methods, along sequences and along a tree, and mixes of a few methods
 
-The cheapest is advised, the simpler one on a tie. Semijoin plans are optimized for bytes here: on links of
-one byte a second with nothing else to pay, the paper's cost is the number of bytes.
+The cheapest is advised; of plans that are as good as equal, within `AS_CHEAP`, the simplest, as a prediction
+is no better than that. Semijoin plans are optimized for bytes here (plan/sites/semijoin/fewest_bytes.py),
+and priced by all that their protocols ship.
 
 Example: two streams of 100 and 10 bytes/s at paris and oslo: simple, all at paris, 10 bytes/s, 25.92 MB a
 month.
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.plan_tree import LinkLoad, PlanNode, PMJoin, links, operators
@@ -28,20 +29,22 @@ from watersmeet.plan.sites.pmjoin.exhaustive import EXHAUSTIVE_LIMIT
 from watersmeet.plan.sites.pmjoin.heuristic import join, source_operands
 from watersmeet.plan.sites.pmjoin.pmjoin import partitioned_plan, unpartitioned_plan
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method, ProcessingCosts
-from watersmeet.plan.sites.semijoin.model import SemijoinModel, semijoin_model
-from watersmeet.plan.sites.semijoin.plan import Ordering, Search, SemijoinPlan
-from watersmeet.plan.sites.semijoin.semijoin import EXHAUSTIVE_LIMIT as SEMIJOIN_LIMIT
-from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
+from watersmeet.plan.sites.semijoin.fewest_bytes import StepPrices, fewest_bytes
+from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S, SemijoinModel, semijoin_model
+from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan
 from watersmeet.plan.sites.stream_partition import PARTITIONINGS
+from watersmeet.plan.statistics.given_values import given_as_values
 from watersmeet.plan.statistics.rate_model import RateModel, rate_model
-from watersmeet.plan.statistics.statistics import Link, Network, Statistics
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
 
 SITE_PARTITIONS = 100
+AS_CHEAP = 1.05  # a plan must save more than this to be worth more trouble
 METHODS = ("simple", "distributed", "pmjoin", "semijoin")  # simpler ones first, which win a tie
 FAMILIES = (
     (Method.SP_S, Method.SP_D),
     (Method.SM_S1, Method.SM_D1),
+    (Method.SM_S1, Method.SM_D2),
     (Method.SM_S2, Method.SM_D2),
     (Method.SM_S1, Method.SM_B),
 )
@@ -77,15 +80,19 @@ class SiteOption:
 
 @dataclass(frozen=True)
 class SiteAdvice:
-    """All options for one query, the cheapest first, with the best simple one as the baseline."""
+    """All options for one query, the cheapest first: what is advised, and the best simple one beside it."""
 
     query: Query
     sites: dict[str, str]  # of every input
     options: tuple[SiteOption, ...]
+    interval_s: float  # at which semijoin plans exchange values
 
     @property
     def chosen(self) -> SiteOption:
-        return self.options[0]
+        """Of the options about as cheap as the cheapest the simplest."""
+        least = self.options[0].bytes_per_s
+        near = [option for option in self.options if option.bytes_per_s <= least * AS_CHEAP]
+        return min(near, key=lambda option: METHODS.index(option.method))
 
     @property
     def baseline(self) -> SiteOption:
@@ -98,15 +105,17 @@ def advise_sites(
     statistics: Statistics,
     *,
     partitions: int = SITE_PARTITIONS,
+    interval_s: float = DEFAULT_INTERVAL_S,
     statistics_command: str = "watersmeet analyze FILE.sql",
 ) -> SiteAdvice:
     """Every option for a query whose streams are at different sites."""
     _check(query, statistics, statistics_command)
     model = rate_model(query, statistics)
     options = [*_simple(model), *_distributed(model), *_partitioned(model, partitions)]
-    options += _semijoins(query, statistics)
+    options += _semijoins(query, statistics, interval_s)
     options.sort(key=lambda option: (float(f"{option.bytes_per_s:.9g}"), METHODS.index(option.method)))
-    return SiteAdvice(query, {source.alias: source.site for source in model.sources}, tuple(options))
+    sites = {source.alias: source.site for source in model.sources}
+    return SiteAdvice(query, sites, tuple(options), interval_s)
 
 
 def _check(query: Query, statistics: Statistics, command: str) -> None:
@@ -165,25 +174,25 @@ def _partitioned(model: RateModel, partitions: int) -> Iterator[SiteOption]:
             yield _option("pmjoin", f"by {kind}, {parts} partitions", plan)
 
 
-def bytes_model(
-    query: Query, statistics: Statistics, methods: tuple[Method, ...] = ALL_METHODS
-) -> SemijoinModel:
-    """The semijoin paper's model where a byte is all that costs."""
-    plain = replace(statistics, network=Network(default=Link(bytes_per_s=1.0)))
-    return semijoin_model(query, plain, costs=ProcessingCosts(0.0, 0.0, 0.0, 0.0), methods=methods)
+def shipping_model(query: Query, statistics: Statistics, interval_s: float) -> SemijoinModel:
+    """The semijoin model that counts every byte shipped, and nothing else."""
+    free = ProcessingCosts(0.0, 0.0, 0.0, 0.0)
+    known = given_as_values(query, statistics)
+    return semijoin_model(
+        query, known, interval_s=interval_s, costs=free, methods=ALL_METHODS, reading="shipped"
+    )
 
 
-def _semijoins(query: Query, statistics: Statistics) -> Iterator[SiteOption]:
+def _semijoins(query: Query, statistics: Statistics, interval_s: float) -> Iterator[SiteOption]:
+    prices = StepPrices(shipping_model(query, statistics, interval_s))
     orderings: tuple[Ordering, ...] = ("linear", "tree")
-    search: Search = "exhaustive" if len(query.inputs) <= SEMIJOIN_LIMIT else "greedy"
-    everything = bytes_model(query, statistics)
     for ordering in orderings:
-        plan = optimize_semijoin(everything, ordering=ordering, search=search)
+        plan = fewest_bytes(prices, ALL_METHODS, ordering)
         used = ", ".join(
             method.value for method in Method if any(step.method is method for step in plan.steps)
         )
         yield SiteOption("semijoin", f"{ordering}, any method ({used})", plan, plan.links())
     for methods in FAMILIES:
-        plan = optimize_semijoin(bytes_model(query, statistics, methods), search=search)
+        plan = fewest_bytes(prices, methods)
         names = " and ".join(method.value for method in methods)
         yield SiteOption("semijoin", f"linear, {names} only", plan, plan.links())

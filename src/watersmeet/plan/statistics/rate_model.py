@@ -21,6 +21,8 @@ Where the paper leaves room, the readings are:
 - W of a substream is the whole stream's W times the substream's share, for tuple windows as well: a window
   of K tuples counts all tuples of the stream. TUMBLE windows hold half their size on average, unbounded
   windows the tuples of a stated time.
+- TUMBLE windows of a time are full together where their ends meet, so two of them hold more pairs than the
+  product of their averages: of n that are equally long, 2^n / (n + 1) times as many (`fullness`).
 
     >>> two = joined_rate(0.001, 25.0, 250.0, 30.0, 300.0), joined_window(0.001, 250.0, 300.0)
     >>> two  # S2,3 of the paper's Table 2
@@ -29,8 +31,10 @@ Where the paper leaves room, the readings are:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,6 +43,11 @@ from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.statistics import Statistics, attribute_name
 from watersmeet.plan.statistics.value_groups import ValueGroups, align
 from watersmeet.query import AttributeClass, Query, Window
+from watersmeet.query.window import TumbleWindow
+
+SECOND_US = 1_000_000
+WINDOWS_AVERAGED = 64  # of the longest TUMBLE window, at so many moments altogether
+MOMENTS = 8192
 
 Flow = tuple[float, str]  # a stream's bytes/s and its site
 
@@ -94,6 +103,7 @@ class Source:
     window_tuples: float  # W_i
     tuple_bytes: float
     turnover_per_s: float  # lambda_i / W_i, which a filter does not change
+    tumble_s: float | None = None  # the size of a TUMBLE window of a time
 
     @staticmethod
     def of(
@@ -103,6 +113,7 @@ class Source:
         window_tuples: float,
         tuple_bytes: float = 1.0,
         kept: float = 1.0,
+        tumble_s: float | None = None,
     ) -> Source:
         """A stream of this rate and window, of which a local filter keeps a share."""
         turnover = rate_per_s / window_tuples
@@ -113,7 +124,21 @@ class Source:
             window_tuples=window_tuples * kept,
             tuple_bytes=tuple_bytes,
             turnover_per_s=turnover,
+            tumble_s=tumble_s,
         )
+
+
+@lru_cache(maxsize=4096)
+def fullness(sizes_s: tuple[float, ...]) -> float:
+    """How many combinations TUMBLE windows hold at an average moment, over the product of their averages.
+
+    >>> round(fullness((10.0,)), 3), round(fullness((10.0, 10.0)), 3)
+    (1.0, 1.333)
+    """
+    if len(sizes_s) < 2:
+        return 1.0
+    moments = (np.arange(MOMENTS) + 0.5) * (max(sizes_s) * WINDOWS_AVERAGED / MOMENTS)
+    return float(np.mean(np.prod([2 * (moments / size % 1.0) for size in sizes_s], axis=0)))
 
 
 @dataclass(frozen=True)
@@ -226,16 +251,28 @@ class RateModel:
             self._unfiltered[mask] = known
         return known
 
+    def unfiltered_per_s(self, mask: int, head: int | None = None) -> float:
+        """Combinations a second that new tuples bring, of all sources or of one, before any condition."""
+        members = [index for index in range(len(self.sources)) if mask >> index & 1]
+        held = math.prod(self.sources[index].window_tuples for index in members)
+        heads = members if head is None else [head]
+        return held * math.fsum(
+            self.sources[index].turnover_per_s * self._fullness(mask & ~(1 << index)) for index in heads
+        )
+
+    def _fullness(self, mask: int) -> float:
+        return fullness(tuple([one.tumble_s for one in self.members(mask) if one.tumble_s is not None]))
+
     def _total(self, mask: int) -> _Totals:
         known = self._totals.get(mask)
         if known is None:
             lowest = mask & -mask
             one, rest = self.sources[lowest.bit_length() - 1], self._total(mask ^ lowest)
-            known = self._totals[mask] = _Totals(
-                rest.window_tuples * one.window_tuples,
-                rest.turnover_per_s + one.turnover_per_s,
-                rest.tuple_bytes + one.tuple_bytes,
-            )
+            together = self._fullness(mask)
+            held = rest.window_tuples / self._fullness(mask ^ lowest) * one.window_tuples * together
+            added = rest.turnover_per_s + one.turnover_per_s
+            turnover = added if together == 1.0 else self.unfiltered_per_s(mask) / held
+            known = self._totals[mask] = _Totals(held, turnover, rest.tuple_bytes + one.tuple_bytes)
         return known
 
 
@@ -247,7 +284,10 @@ def rate_model(query: Query, statistics: Statistics) -> RateModel:
         window = window_tuples(item.window, known.rate_per_s, statistics.unbounded_window_s)
         kept = statistics.filter_selectivity(item)
         site = statistics.site(item)
-        sources.append(Source.of(item.alias, site, known.rate_per_s, window, known.tuple_bytes, kept))
+        tumble_s = item.window.size / SECOND_US if isinstance(item.window, TumbleWindow) else None
+        sources.append(
+            Source.of(item.alias, site, known.rate_per_s, window, known.tuple_bytes, kept, tumble_s)
+        )
     attributes = [_join_attribute(query, statistics, cls) for cls in query.graph.classes]
     return RateModel(sources, attributes, statistics.result_tuple_bytes)
 

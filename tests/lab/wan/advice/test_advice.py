@@ -9,10 +9,23 @@ import pytest
 from tests.plan.joins import join_query
 from tests.plan.papers import example
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.wan.advice.advice import SiteSimulation, sample_seconds, simulate_advice, window_fill_s
+from watersmeet.lab.wan.advice.advice import (
+    SiteSimulation,
+    Span,
+    run_option,
+    sample_seconds,
+    simulate_advice,
+    window_fill_s,
+)
 from watersmeet.lab.wan.advice.sample import draw_sample, taken_sample
 from watersmeet.plan.sites.advice import advise_sites
-from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
+from watersmeet.plan.statistics.statistics import (
+    AttributeStatistics,
+    Link,
+    Network,
+    Statistics,
+    StreamStatistics,
+)
 from watersmeet.query import NEVER, Query, rows
 
 SECOND = 1_000_000
@@ -26,7 +39,7 @@ def simulated(name: str, seconds: float) -> SiteSimulation:
     return simulate_advice(advise_sites(query, statistics), statistics, sample, seconds)
 
 
-def two(window_s: int = 2) -> tuple[Query, Statistics]:
+def two(window_s: int = 2, many: float = 4000.0) -> tuple[Query, Statistics]:
     """Large tuples at two sites, of which few match: a semijoin is advised."""
     query = join_query("rs", [("r", "s")])
     inputs = tuple(
@@ -34,7 +47,7 @@ def two(window_s: int = 2) -> tuple[Query, Statistics]:
     )
     streams = {
         name: StreamStatistics(20.0, 2000.0, site, {"c0": AttributeStatistics(distinct=distinct)})
-        for name, site, distinct in (("r", "paris", 4000.0), ("s", "oslo", 100.0))
+        for name, site, distinct in (("r", "paris", many), ("s", "oslo", 100.0))
     }
     return replace(query, inputs=inputs), Statistics(streams)
 
@@ -109,3 +122,66 @@ def test_windows_of_every_kind_are_filled() -> None:
     assert window_fill_s(query, statistics) == 2.0
     counted = replace(query, inputs=(replace(query.inputs[0], window=rows(100)), query.inputs[1]))
     assert window_fill_s(counted, statistics) == 5.0
+
+
+def counted_rows() -> tuple[Query, Statistics]:
+    """Two streams under windows of rows, at two sites."""
+    query, statistics = two()
+    inputs = tuple(replace(item, window=rows(40)) for item in query.inputs)
+    return replace(query, inputs=inputs), statistics
+
+
+@pytest.mark.parametrize("name", ["SM-S1 and SM-D1", "SM-S2 and SM-D2", "SP-S and SP-D", "SM-S1 and SM-B"])
+def test_ends_of_rows_are_booked_on_the_link_they_cross(name: str) -> None:
+    """Link by link, not only in all: what is predicted for each way is what crosses it."""
+    query, statistics = counted_rows()
+    advice = advise_sites(query, statistics, interval_s=0.5)
+    option = next(one for one in advice.options if f"{name} only" in one.name)
+    sample = draw_sample(query, statistics, 162.0, seed=4, reason="a test")
+    found = run_option(option, advice, statistics, sample, Span(2 * SECOND, 162 * SECOND))
+    assert found.crossed.keys() == option.by_link().keys()
+    for way, crossed in found.crossed.items():
+        assert crossed == pytest.approx(found.predicted(way), rel=0.25)
+
+
+def test_notices_of_ended_members_cross_from_their_home_to_the_level() -> None:
+    """A tree over three sites: c0 joins all; the level of two streams is told which members have ended."""
+    query = join_query("rst", ["rst"], dict.fromkeys("rst", rows(40)))
+    streams = {
+        name: StreamStatistics(20.0, size, site, {"c0": AttributeStatistics(distinct=40.0)})
+        for name, size, site in (("r", 100.0, "a"), ("s", 100.0, "b"), ("t", 2000.0, "c"))
+    }
+    statistics = Statistics(streams)
+    advice = advise_sites(query, statistics, interval_s=0.5)
+    option = next(one for one in advice.options if "tree" in one.name)
+    sample = draw_sample(query, statistics, 102.0, seed=4, reason="a test")
+    found = run_option(option, advice, statistics, sample, Span(2 * SECOND, 102 * SECOND))
+    notices = [load for load in option.loads if load.stream.startswith("ends of")]
+    assert [load.bytes_per_s for load in notices] == [20.0 * 12] * len(notices) != []
+    for way, crossed in found.crossed.items():
+        assert crossed == pytest.approx(found.predicted(way), rel=0.25)
+
+
+def test_links_delay_as_the_statistics_say_and_the_same_bytes_cross() -> None:
+    query, statistics = two(many=400.0)
+    slow = replace(statistics, network=Network(default=Link(bytes_per_s=30_000.0, latency_s=0.4)))
+    sample = draw_sample(query, statistics, 122.0, seed=2, reason="a test")
+    span = Span(2 * SECOND, 122 * SECOND)
+    for known in (statistics, slow):
+        advice = advise_sites(query, known, interval_s=0.5)
+        for option in (advice.chosen, advice.baseline):
+            found = run_option(option, advice, known, sample, span)
+            assert sum(found.crossed.values()) == pytest.approx(option.bytes_per_s * 120, rel=0.15)
+
+
+def test_a_longer_interval_ships_fewer_values_and_less_framing() -> None:
+    query, statistics = two(many=400.0)
+    sample = draw_sample(query, statistics, 122.0, seed=2, reason="a test")
+    framing = []
+    for interval_s in (0.1, 2.0):
+        advice = advise_sites(query, statistics, interval_s=interval_s)
+        option = next(one for one in advice.options if "SM-S1 and SM-D2 only" in one.name)
+        found = run_option(option, advice, statistics, sample, Span(2 * SECOND, 122 * SECOND))
+        framing.append(found.framing_bytes)
+        assert sum(found.crossed.values()) == pytest.approx(option.bytes_per_s * 120, rel=0.15)
+    assert framing[1] < framing[0] / 10

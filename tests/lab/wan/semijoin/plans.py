@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method, join_cost
-from watersmeet.plan.sites.semijoin.model import SemijoinModel, SiteStream
+from watersmeet.plan.sites.semijoin.model import Reading, SemijoinModel, SiteStream
 from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan, SemijoinStep
+from watersmeet.plan.sites.semijoin.shipped import shipped_cost
 from watersmeet.plan.statistics.statistics import Link, Network
 from watersmeet.query import JoinGraph
 
@@ -18,6 +19,7 @@ def model_of(
     interval_us: int,
     link: Link | None = None,
     values: float = 5.0,
+    reading: Reading = "shipped",
 ) -> SemijoinModel:
     """Streams of 100 bytes with keys of 8, at these sites."""
     streams = tuple(
@@ -33,7 +35,11 @@ def model_of(
         for alias, site in zip(graph.aliases, sites, strict=True)
     )
     return SemijoinModel(
-        graph, streams, network=Network(default=link or Link()), interval_s=interval_us / 1e6
+        graph,
+        streams,
+        network=Network(default=link or Link()),
+        interval_s=interval_us / 1e6,
+        reading=reading,
     )
 
 
@@ -54,7 +60,10 @@ def _step(
 ) -> SemijoinStep:
     head = source[0] if len(target) == 1 else None
     join = model.one_way(frozenset(source), frozenset(target), sites, head)
-    return SemijoinStep(source, target, *sites, join_cost(join, method))
+    if model.reading == "printed":
+        return SemijoinStep(source, target, *sites, join_cost(join, method))
+    key = model.key(frozenset(source), frozenset(target))
+    return SemijoinStep(source, target, *sites, shipped_cost(join, method), key, shares=True)
 
 
 def _linear(model: SemijoinModel, rng: random.Random, methods: Sequence[Method]) -> list[SemijoinStep]:

@@ -25,7 +25,7 @@ from watersmeet.lab.wan.semijoin.tree_level import Level
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method
-from watersmeet.plan.sites.semijoin.model import SemijoinModel
+from watersmeet.plan.sites.semijoin.model import Reading, SemijoinModel
 from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan
 from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.plan.statistics.statistics import Link
@@ -47,6 +47,7 @@ from watersmeet.query import (
 )
 
 orderings = st.sampled_from(["linear", "tree"])
+readings = st.sampled_from(["printed", "shipped", "shipped"])
 joins = cases(min_inputs=2, max_inputs=4, kinds=("plain",), payloads=(), key_types=("bigint", "string"))
 
 
@@ -57,15 +58,18 @@ def simulate(
     sites: int,
     options: Settings,
     methods: Sequence[Method] = ALL_METHODS,
+    reading: Reading = "shipped",
 ) -> tuple[SemijoinRun, list[Any], list[Any]]:
     """A random plan for a case, run; with its rows and the oracle's."""
     query, batches = case
     rng = random.Random(seed)
     placed = [f"n{rng.randrange(sites)}" for _ in query.inputs]
     link = Link(latency_s=rng.choice([0, 3, 11]) / 1e6)
-    model = model_of(query.graph, placed, rng.choice([1, 5, 20]), link)
+    model = model_of(query.graph, placed, rng.choice([1, 5, 20]), link, reading=reading)
     streams = tuples_of(query, batches)
-    run = execute(random_plan(model, rng, ordering, methods), model, feeds_of(query, streams), options)
+    # With few methods steps share more; a tree's levels need one for either end.
+    chosen = rng.sample(methods, rng.choice([1, 2, len(methods)])) if ordering == "linear" else methods
+    run = execute(random_plan(model, rng, ordering, chosen), model, feeds_of(query, streams), options)
     return run, run.rows(query), oracle.emitted(query, streams)
 
 
@@ -74,10 +78,12 @@ def test_any_plan_returns_the_oracles_bag_under_random_delays(examples: Callable
     compared = Compared()
 
     @examples(20)
-    @given(case=joins, ordering=orderings, seed=st.integers(0, 10**6), sites=st.integers(1, 4))
-    def check(case: Case, ordering: Ordering, seed: int, sites: int) -> None:
+    @given(
+        case=joins, ordering=orderings, seed=st.integers(0, 10**6), sites=st.integers(1, 4), reading=readings
+    )
+    def check(case: Case, ordering: Ordering, seed: int, sites: int, reading: Reading) -> None:
         options = Settings(delay_us=24, jitter_us=13, seed=seed)
-        run, found, expected = simulate(case, ordering, seed, sites, options)
+        run, found, expected = simulate(case, ordering, seed, sites, options, reading=reading)
         assert run.wan.delay_bound_us() <= 24
         compared.same(found, expected)
 
@@ -90,10 +96,12 @@ def test_with_heartbeats_no_delay_makes_an_answer_wrong(examples: Callable[[int]
     compared = Compared()
 
     @examples(15)
-    @given(case=joins, ordering=orderings, seed=st.integers(0, 10**6))
-    def check(case: Case, ordering: Ordering, seed: int) -> None:
+    @given(
+        case=joins, ordering=orderings, seed=st.integers(0, 10**6), sites=st.integers(1, 4), reading=readings
+    )
+    def check(case: Case, ordering: Ordering, seed: int, sites: int, reading: Reading) -> None:
         options = Settings(delay_us=11, jitter_us=150, heartbeats=True, seed=seed)
-        run, found, expected = simulate(case, ordering, seed, 3, options)
+        run, found, expected = simulate(case, ordering, seed, sites, options, reading=reading)
         compared.same(found, expected)
         assert (run.late > 0) == (run.wan.delay_bound_us() > 11)
 

@@ -1,13 +1,16 @@
 """Advice put to the test: the advised plan and simple shipping run over a simulated WAN, predicted beside
 counted.
 
-Every message has the size the statistics give its tuples, and links delay but never queue: what is asked is
-how many bytes cross, not how long they wait. Before counting, windows are filled for the time of the
-longest one as far as the sample reaches; the report says how far it did.
+Every message has the size the statistics give its tuples. Links delay as the statistics say, by latency and
+by bandwidth, and messages queue for them. Semijoin plans run with heartbeats, so that no delay makes an
+answer wrong; their framing is counted apart from what they carry, which is what plans are priced by. Before
+counting, windows are filled for the time of the longest one as far as the sample reaches; the report says
+how far it did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +20,7 @@ from watersmeet.lab.wan.advice.sample import SiteSample
 from watersmeet.lab.wan.network import Link
 from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork
 from watersmeet.lab.wan.semijoin.run import Settings, execute
-from watersmeet.plan.sites.advice import SiteAdvice, SiteOption, bytes_model
+from watersmeet.plan.sites.advice import SiteAdvice, SiteOption, shipping_model
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.plan.statistics.statistics import Statistics
@@ -27,6 +30,7 @@ Way = tuple[str, str]
 
 TELLING_BYTES = 100.0  # below, a difference in percent says nothing
 MOST_TUPLES = 200_000  # of a sample; more would take minutes
+BOUND_GROWS = 8  # the bound on delays, where some message was later
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class SimulatedOption:
 
     option: SiteOption
     seconds: float
-    crossed: dict[Way, float]
+    crossed: dict[Way, float]  # bytes of content
+    framing_bytes: float = 0.0  # what the messages of semijoin plans take besides
 
     @property
     def ways(self) -> list[Way]:
@@ -50,6 +55,7 @@ class SimulatedOption:
             "option": self.option.name,
             "predicted_bytes": self.option.bytes_per_s * self.seconds,
             "simulated_bytes": sum(self.crossed.values()),
+            "framing_bytes": self.framing_bytes,
             "links": [
                 {
                     "from": way[0],
@@ -67,11 +73,13 @@ class SimulatedOption:
             (f"  {a} -> {b}", self.predicted((a, b)), self.crossed.get((a, b), 0.0)) for a, b in self.ways
         ]
         width = max(len(name) for name, _, _ in rows)
-        return [
+        lines = [
             f"  {name:<{width}}  predicted {number(predicted)} bytes,"
             f" simulated {number(simulated)}{_apart(predicted, simulated)}"
             for name, predicted, simulated in rows
         ]
+        framing = f"  {'  framing of its messages':<{width}}  {number(self.framing_bytes)} bytes besides"
+        return [*lines, framing] if self.framing_bytes else lines
 
 
 def _apart(predicted: float, simulated: float) -> str:
@@ -142,39 +150,67 @@ def simulate_advice(
     until = start + round(seconds * SECOND_US)
     shorter = sample.until(until)
     chosen = [advice.chosen] if advice.chosen is advice.baseline else [advice.chosen, advice.baseline]
-    options = tuple(
-        SimulatedOption(option, seconds, _crossed(option, advice.query, statistics, shorter, start, until))
-        for option in chosen
-    )
+    span = Span(start, until)
+    options = tuple(run_option(option, advice, statistics, shorter, span) for option in chosen)
     return SiteSimulation(sample.origin, seconds, filled, wanted, options)
 
 
-def _crossed(
-    option: SiteOption, query: Query, statistics: Statistics, sample: SiteSample, start_us: int, until_us: int
-) -> dict[Way, float]:
+@dataclass(frozen=True)
+class Span:
+    """What is counted of a simulation, from one instant to another."""
+
+    start_us: int
+    until_us: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.until_us - self.start_us) / SECOND_US
+
+
+def run_option(
+    option: SiteOption, advice: SiteAdvice, statistics: Statistics, sample: SiteSample, span: Span
+) -> SimulatedOption:
+    """One option run over a sample."""
     if isinstance(option.plan, SemijoinPlan):
-        return _crossed_by_semijoin(option.plan, query, statistics, sample, start_us, until_us)
+        return _run_semijoin(option, option.plan, advice, statistics, sample, span)
+    query = advice.query
     sites = {statistics.site(item) for item in query.inputs}
-    links = {(a, b): Link(Link.of(statistics.network.link(a, b)).latency_us) for a in sites for b in sites}
-    network = PmjoinNetwork(query, option.plan, links, keep_answers=False, start_us=sample.start_us)
-    run = network.run(sample.arrivals(query), measure_from_us=start_us, until_us=until_us)
-    return {way: seen.bytes for way, seen in run.traffic.items()}
+    links = {(a, b): Link.of(statistics.network.link(a, b)) for a in sites for b in sites}
+    arrivals = sample.arrivals(query)
+    bound = _first_bound_us(option, links)
+    while True:
+        network = PmjoinNetwork(
+            query, option.plan, links, delay_bound_us=bound, keep_answers=False, start_us=sample.start_us
+        )
+        run = network.run(arrivals, measure_from_us=span.start_us, until_us=span.until_us)
+        if not run.late:
+            return SimulatedOption(option, span.seconds, {way: s.bytes for way, s in run.traffic.items()})
+        bound *= BOUND_GROWS
 
 
-def _crossed_by_semijoin(
-    plan: SemijoinPlan, query: Query, statistics: Statistics, sample: SiteSample, start_us: int, until_us: int
-) -> dict[Way, float]:
-    model = bytes_model(query, statistics)
+def _first_bound_us(option: SiteOption, links: Mapping[Way, Link]) -> int:
+    """A bound on delays that the plan keeps, unless a link is too slow or messages come in bursts."""
+    latency = max(link.latency_us for link in links.values())
+    busy = max((links[way].transfer_us(rate) for way, rate in option.by_link().items()), default=0)
+    return max(2 * latency + busy, SECOND_US)
+
+
+def _run_semijoin(
+    option: SiteOption,
+    plan: SemijoinPlan,
+    advice: SiteAdvice,
+    statistics: Statistics,
+    sample: SiteSample,
+    span: Span,
+) -> SimulatedOption:
+    """A semijoin plan counts whole intervals, of which its bytes are scaled to the time of the others."""
+    model = shipping_model(advice.query, statistics, advice.interval_s)
     tau_us = round(model.interval_s * SECOND_US)
-    measured = range(start_us // tau_us, max(until_us // tau_us, start_us // tau_us + 1))
-    settings = Settings(delay_us=0, queueing=False, measured=measured, count_only=True)
-    ledger = execute(plan, model, sample.feeds(query), settings).ledger
-    crossed: dict[Way, float] = {}
-    for (number_, name), spent in ledger.spent.items():
-        step = plan.steps[number_]
-        way = (step.source_site, step.target_site)
-        if any(term.name == name and term.to_source for term in step.cost.terms):
-            way = (way[1], way[0])
-        if spent.bytes:
-            crossed[way] = crossed.get(way, 0.0) + spent.bytes
-    return crossed
+    first = span.start_us // tau_us
+    measured = range(first, max(span.until_us // tau_us, first + 1))
+    settings = Settings(heartbeats=True, measured=measured, count_only=True, silent=True)
+    ledger = execute(plan, model, sample.feeds(advice.query), settings).ledger
+    scale = span.seconds / ledger.measured_s
+    crossed = {way: spent.bytes * scale for way, spent in ledger.crossed.items() if spent.bytes}
+    framing = sum(spent.framing for spent in ledger.crossed.values()) * scale
+    return SimulatedOption(option, span.seconds, crossed, framing)

@@ -8,7 +8,7 @@ see the same tuples.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,13 +17,9 @@ from watersmeet.lab.simulation import SECOND_US
 from watersmeet.lab.wan.arrivals import Arrival, arrivals_from
 from watersmeet.lab.wan.draws import draw_arrivals
 from watersmeet.lab.wan.feed import Feed, feed_of
+from watersmeet.plan.statistics.given_values import given_as_values
 from watersmeet.plan.statistics.rate_model import rate_model
-from watersmeet.plan.statistics.statistics import (
-    AttributeStatistics,
-    Statistics,
-    StreamStatistics,
-    attribute_name,
-)
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
 
 Values = tuple[Hashable, ...]  # by attribute class; None where the input has no part in the class
@@ -62,7 +58,7 @@ def draw_sample(
     query: Query, statistics: Statistics, seconds: float, *, seed: int, reason: str
 ) -> SiteSample:
     """A sample with the rates and values that statistics describe; inputs of one stream are drawn apart."""
-    model = rate_model(query, _drawable(query, statistics))
+    model = rate_model(query, given_as_values(query, statistics))
     rng = np.random.default_rng(seed)
     inputs: list[list[SampledTuple]] = [[] for _ in query.inputs]
     width = range(len(query.graph.classes))
@@ -88,29 +84,3 @@ def taken_sample(inputs: Sequence[Sequence[SampledTuple]]) -> SiteSample:
     end = start if empty else min(tuples[-1][0] for tuples in inputs)
     kept = tuple([one for one in tuples if one[0] >= start] for tuples in inputs)
     return SiteSample(kept, "tuples of the sources", start, end)
-
-
-def _drawable(query: Query, statistics: Statistics) -> Statistics:
-    """Statistics to draw values from: a given selectivity of two unmeasured columns as 1/f values each."""
-    streams = dict(statistics.streams)
-    given = dict(statistics.selectivities)
-    for cls in query.graph.classes:
-        sides = [(query.input(side.alias).stream.name, attribute_name(side)) for side in cls.attributes]
-        if len(sides) != 2:
-            continue
-        known = statistics.given_selectivity(*sides[0], *sides[1])
-        measured = any(column in statistics.stream(stream).attributes for stream, column in sides)
-        if known and not measured:
-            for stream, column in sides:
-                before: StreamStatistics = streams.get(stream) or statistics.stream(stream)
-                attributes: Mapping[str, AttributeStatistics] = {
-                    **before.attributes,
-                    column: AttributeStatistics(distinct=max(1 / known, 1.0)),
-                }
-                streams[stream] = replace(before, attributes=attributes)
-            given = {pair: share for pair, share in given.items() if pair != _pair(sides)}
-    return replace(statistics, streams=streams, selectivities=given)
-
-
-def _pair(sides: Sequence[tuple[str, str]]) -> frozenset[str]:
-    return frozenset(f"{stream}.{column}" for stream, column in sides)

@@ -19,10 +19,11 @@ from watersmeet.plan.statistics.statistics import Link
 
 @dataclass
 class Spent:
-    """The cost of one term of one step."""
+    """The cost of one term of one step, or of all that crossed one link."""
 
     seconds: float = 0.0
-    bytes: float = 0.0
+    bytes: float = 0.0  # of content
+    framing: float = 0.0  # bytes that messages take besides
     messages: int = 0
 
 
@@ -33,19 +34,30 @@ class Ledger:
     interval_s: float
     measured: range | None = None
     spent: dict[tuple[int, str], Spent] = field(default_factory=lambda: defaultdict(Spent))
+    crossed: dict[tuple[str, str], Spent] = field(default_factory=lambda: defaultdict(Spent))  # by link
 
     def work(self, step: int, interval: int, term: str, seconds: float) -> None:
         """Time at a site."""
         if self.counts(interval):
             self.spent[step, term].seconds += seconds
 
-    def ship(self, step: int, interval: int, term: str, link: Link, size_bytes: float) -> None:
-        """A message over a link."""
+    def ship(
+        self,
+        step: int,
+        interval: int,
+        term: str,
+        way: tuple[str, str],
+        link: Link,
+        size_bytes: float,
+        framing_bytes: float = 0.0,
+    ) -> None:
+        """A message over the link from one site to another."""
         if self.counts(interval):
-            entry = self.spent[step, term]
-            entry.seconds += transfer_s(link, size_bytes)
-            entry.bytes += size_bytes
-            entry.messages += 1
+            for entry in (self.spent[step, term], self.crossed[way]):
+                entry.seconds += transfer_s(link, size_bytes)
+                entry.bytes += size_bytes
+                entry.framing += framing_bytes
+                entry.messages += 1
 
     def counts(self, interval: int) -> bool:
         return self.measured is None or interval in self.measured

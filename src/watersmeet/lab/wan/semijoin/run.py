@@ -9,8 +9,10 @@ Guarantees: with delays within the bound, or with heartbeats, the answers are th
 each once, whatever the plan. `late` counts the messages that took longer than the bound, which only
 heartbeats reveal.
 
-Steps share nothing: two steps that probe the same window at the same site keep it twice, as the cost formula
-of a plan counts it (equation 1). Processing takes no virtual time; it is charged to the ledger.
+What steps share is what their model says. Under the paper's printed formulas they share nothing: two steps
+that probe the same window at the same site keep it twice, as equation 1 counts it. Under those of what is
+shipped (plan/sites/semijoin/shipped.py) one copy serves them all, and a whole batch crosses a link once,
+whichever steps need it. Processing takes no virtual time; it is charged to the ledger.
 
     run = execute(plan, model, feeds_of(query, streams), Settings(delay_us=50_000))
     run.rows(query); run.wan.traffic; run.ledger.seconds
@@ -19,7 +21,7 @@ of a plan counts it (equation 1). Processing takes no virtual time; it is charge
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +33,14 @@ from watersmeet.lab.wan.semijoin.delays import plan_delays
 from watersmeet.lab.wan.semijoin.ledger import Ledger
 from watersmeet.lab.wan.semijoin.oneway.halves import Receiver, Source, Target
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, ends_by_interval, items_by_interval
-from watersmeet.lab.wan.semijoin.oneway.messages import Actions, Output, Ship, Wasted, Work
+from watersmeet.lab.wan.semijoin.oneway.messages import (
+    HEARTBEAT_BYTES,
+    Actions,
+    Output,
+    Ship,
+    Wasted,
+    Work,
+)
 from watersmeet.lab.wan.semijoin.steps import Pace, Running, member_windows, running_steps, tree_levels
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
@@ -51,6 +60,7 @@ class Settings:
     jitter_us: int = 0
     measured: range | None = None  # intervals that the ledger counts; None: all
     count_only: bool = False  # answers as a number
+    silent: bool = False  # no answers at all: only what is shipped matters
     seed: int = 0
 
 
@@ -127,13 +137,14 @@ class Execution:
         self.batches = {alias: items_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.ending = {alias: ends_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.delays = plan_delays(plan, settings.delay_us or 0, self._notice_delays())
-        pace = Pace(self.tau_us, first, settings.heartbeats, settings.count_only)
+        pace = Pace(self.tau_us, first, settings.heartbeats, settings.count_only, settings.silent)
         self.steps = running_steps(plan, model, self.windows, self.delays, pace)
         sites = [stream.site for stream in model.streams]
         simulator = Simulator(first * self.tau_us)
         wan = Wan(simulator, sites, self._links(sites), random.Random(f"{settings.seed} wan"))
         ledger = Ledger(model.interval_s, settings.measured)
         self.result = SemijoinRun(plan=plan, wan=wan, ledger=ledger, delay_us=settings.delay_us)
+        self._batches_there: set[Hashable] = set()  # whole batches that have crossed a link
 
     def run(self) -> SemijoinRun:
         for interval in self.intervals:
@@ -197,10 +208,10 @@ class Execution:
     ) -> None:
         """A batch of a stream, or of a level, to the steps that start from it or probe it."""
         for step in self.steps:
-            if step.plan.target == side:
+            if step.plan.target == side and step.leads:
                 self._perform(step, step.target, step.target.batch(interval, items, ended))
             elif step.plan.source == side and step.starts and (items or self.settings.heartbeats):
-                self._perform(step, step.source, step.source.batch(interval, items))
+                self._perform(step, step.source, step.source.batch(interval, items, step.probe))
 
     def _deadline(self, step: Running, interval: int) -> None:
         self._perform(step, step.source, step.source.deadline(interval))
@@ -210,27 +221,42 @@ class Execution:
             match action:
                 case Work(interval, term, seconds):
                     self.result.ledger.work(step.number, interval, term, seconds)
-                case Ship(message, size, term):
-                    other = step.target if half is step.source else step.source
-                    assert isinstance(other, Receiver), f"{type(other).__name__} expects no messages"
-                    ways = (step.plan.source_site, step.plan.target_site)
-                    there, back = ways if half is step.source else (ways[1], ways[0])
-                    self._send(step.number, message.interval, term, (there, back), size,
-                               self._receive, step, other, message)  # fmt: skip
+                case Ship():
+                    self._ship(step, half, action)
                 case Output():
                     if action.count or self.settings.heartbeats:
-                        self._hand_on(step, action)
+                        self._hand_on(self.steps[step.served[action.probe]], action)
                 case Wasted(interval, tuples):
                     self.result.wasted += tuples if self.result.ledger.counts(interval) else 0
 
+    def _ship(self, step: Running, half: Source | Target, action: Ship) -> None:
+        """A message to the other half; a batch that is there already takes no bytes."""
+        from_source = half is step.source
+        other = step.target if from_source else step.source
+        assert isinstance(other, Receiver), f"{type(other).__name__} expects no messages"
+        ends = (step.plan.source_site, step.plan.target_site)
+        way = ends if from_source else (ends[1], ends[0])
+        message, size = action.message, action.bytes
+        flow = step.plan.flow(of_source=from_source)
+        if action.batch and flow is not None:
+            batch = (flow, way, message.interval)
+            if batch in self._batches_there:
+                size -= action.batch
+            self._batches_there.add(batch)
+        owner = step.served[getattr(message, "probe", 0)]
+        self._send(owner, message.interval, action.term, way, (size, action.framing),
+                   self._receive, step, other, message)  # fmt: skip
+
     def _send(
-        self, step: int, interval: int, term: str, way: tuple[str, str], size: float,
+        self, step: int, interval: int, term: str, way: tuple[str, str], size: tuple[float, float],
         deliver: Callable[..., None], *arguments: Any,
     ) -> None:  # fmt: skip
+        """A message of so many bytes of content and of framing."""
         if way[0] != way[1]:
-            self.result.ledger.ship(step, interval, term, self.model.network.link(*way), size)
+            link = self.model.network.link(*way)
+            self.result.ledger.ship(step, interval, term, way, link, *size)
         now = self.simulator.now_us
-        self.result.wan.send(*way, size, self._arrive, now, deliver, *arguments)
+        self.result.wan.send(*way, sum(size), self._arrive, now, deliver, *arguments)
 
     def _arrive(self, sent_us: int, deliver: Callable[..., None], *arguments: Any) -> None:
         """With heartbeats a message says when it was sent, so that a delay above the bound shows."""
@@ -248,7 +274,8 @@ class Execution:
             self._answer(step, output)
         elif self.plan.ordering == "linear":
             after = self.steps[step.feeds]
-            self._perform(after, after.source, after.source.batch(output.interval, output.items))
+            batch = after.source.batch(output.interval, output.items, after.probe)
+            self._perform(after, after.source, batch)
         else:
             level = self.levels[step.level]
             level.add(output.interval, [step.in_level_order(item) for item in output.items])
@@ -264,7 +291,8 @@ class Execution:
         if ended or self.settings.heartbeats:
             level = self.levels[number]
             home = self.model.stream(level.order[member]).site
-            self._send(2 * number, interval, "ship ends", (home, level.site), level.notice_bytes(ended),
+            size = (level.notice_bytes(ended), HEARTBEAT_BYTES if self.settings.heartbeats else 0.0)
+            self._send(2 * number, interval, "ship ends", (home, level.site), size,
                        self._learn, number, member, interval, ended)  # fmt: skip
 
     def _learn(self, number: int, member: int, interval: int, ended: Sequence[Ended]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from watersmeet.lab.wan.feed import Feed, Member
@@ -21,7 +21,7 @@ from watersmeet.lab.wan.semijoin.oneway.at_source import (
     TwoStepSource,
     TwoStepSourceTarget,
 )
-from watersmeet.lab.wan.semijoin.oneway.halves import Join, Source, Target
+from watersmeet.lab.wan.semijoin.oneway.halves import Join, Probe, Source, Target
 from watersmeet.lab.wan.semijoin.oneway.items import Item, key_getter, shared_classes
 from watersmeet.lab.wan.semijoin.oneway.simple import (
     SimpleAtDestination,
@@ -30,7 +30,7 @@ from watersmeet.lab.wan.semijoin.oneway.simple import (
     SimpleToDestination,
 )
 from watersmeet.lab.wan.semijoin.tree_level import Level, in_order
-from watersmeet.plan.sites.semijoin.cost import Method
+from watersmeet.plan.sites.semijoin.cost import Method, OneWayJoin
 from watersmeet.plan.sites.semijoin.filter import HASHES, filter_bits
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan, SemijoinStep
@@ -49,16 +49,27 @@ HALVES: Mapping[Method, tuple[type[Source], type[Target]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """A step with its halves; `feeds` is the step, or the tree's level, that takes its output."""
+    """A step with its halves, which it may share; `feeds` is the step or level that takes its output."""
 
     number: int
     plan: SemijoinStep
     source: Source
     target: Target
+    served: tuple[int, ...]  # the steps that the halves serve, by the number of their probe
     starts: bool  # whether its source is a stream or a level, rather than another step
     level: int  # of a tree; 0 under linear ordering
     feeds: int | None
     order: tuple[str, ...]  # what a level, or FROM, wants an item's members in
+
+    @property
+    def probe(self) -> int:
+        """Its number among the steps that its halves serve."""
+        return self.served.index(self.number)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the one that hands its halves the target's batches."""
+        return self.served[0] == self.number
 
     def in_level_order(self, item: Item) -> Item:
         return in_order(item, (*self.plan.source, *self.plan.target), self.order)
@@ -91,6 +102,7 @@ class Pace:
     first_interval: int
     heartbeats: bool
     count_only: bool
+    silent: bool = False  # the answers are not even counted
 
 
 def running_steps(
@@ -100,34 +112,54 @@ def running_steps(
     delays: Sequence[StepDelay],
     pace: Pace,
 ) -> list[Running]:
-    """Every step of a plan with fresh halves."""
-    steps = []
-    tree = plan.ordering == "tree"
-    for number, (step, delay) in enumerate(zip(plan.steps, delays, strict=True)):
-        is_last = len(step.source) + len(step.target) == len(model.graph.aliases)
-        # Of two items of one instant a tree's single stream finds the joined ones (its even steps), and a
-        # linear head finds those of inputs before it in FROM: each pair is found from one side.
-        target_first = number % 2 == 0 if tree else _comes_first(model, step)
-        join = _join(model, step, windows, delay, pace, target_first, pace.count_only and is_last)
-        source, target = HALVES[step.method]
-        level = number // 2 if tree else 0
-        below = plan.steps[number | 1] if tree else step
-        order = model.graph.aliases if is_last else (*below.source, *below.target)
-        feeds = None if is_last else level if tree else number + 1
-        starts = tree or len(step.source) == 1
-        steps.append(
-            Running(
-                number=number,
-                plan=step,
-                source=source(join),
-                target=target(join),
-                starts=starts,
-                level=level,
-                feeds=feeds,
-                order=order,
-            )
-        )
-    return steps
+    """Every step of a plan with fresh halves, one pair for all steps that probe the same copy."""
+    halves: dict[int, tuple[tuple[int, ...], Source, Target]] = {}
+    for served in shared_copies(plan):
+        probes = [_probe(plan, model, number, delays[number], pace) for number in served]
+        first = plan.steps[served[0]]
+        join = _join(model, first, windows, pace, tuple(probes))
+        source, target = HALVES[first.method]
+        pair = served, source(join), target(join)
+        halves.update(dict.fromkeys(served, pair))
+    return [_running(plan, model, number, *halves[number]) for number in range(len(plan.steps))]
+
+
+def shared_copies(plan: SemijoinPlan) -> list[tuple[int, ...]]:
+    """The steps of a plan by the copy they probe, each by itself where the model shares nothing."""
+    found: dict[Hashable, list[int]] = {}
+    for number, step in enumerate(plan.steps):
+        key = step.copy
+        found.setdefault(number if key is None else key, []).append(number)
+    return [tuple(numbers) for numbers in found.values()]
+
+
+def _running(
+    plan: SemijoinPlan,
+    model: SemijoinModel,
+    number: int,
+    served: tuple[int, ...],
+    source: Source,
+    target: Target,
+) -> Running:
+    step, tree = plan.steps[number], plan.ordering == "tree"
+    is_last = _is_last(model, step)
+    level = number // 2 if tree else 0
+    below = plan.steps[number | 1] if tree else step
+    return Running(
+        number=number,
+        plan=step,
+        source=source,
+        target=target,
+        served=served,
+        starts=tree or len(step.source) == 1,
+        level=level,
+        feeds=None if is_last else level if tree else number + 1,
+        order=model.graph.aliases if is_last else (*below.source, *below.target),
+    )
+
+
+def _is_last(model: SemijoinModel, step: SemijoinStep) -> bool:
+    return len(step.source) + len(step.target) == len(model.graph.aliases)
 
 
 def _comes_first(model: SemijoinModel, step: SemijoinStep) -> bool:
@@ -135,34 +167,51 @@ def _comes_first(model: SemijoinModel, step: SemijoinStep) -> bool:
     return aliases.index(step.target[0]) < aliases.index(step.source[0])
 
 
+def _priced(model: SemijoinModel, step: SemijoinStep) -> OneWayJoin:
+    head = step.source[0] if len(step.target) == 1 else None
+    sites = (step.source_site, step.target_site)
+    return model.one_way(frozenset(step.source), frozenset(step.target), sites, head)
+
+
+def _probe(plan: SemijoinPlan, model: SemijoinModel, number: int, delay: StepDelay, pace: Pace) -> Probe:
+    step = plan.steps[number]
+    priced, is_last = _priced(model, step), _is_last(model, step)
+    # Of two items of one instant a tree's single stream finds the joined ones (its even steps), and a
+    # linear head finds those of inputs before it in FROM: each pair is found from one side.
+    tree = plan.ordering == "tree"
+    return Probe(
+        source_key=key_getter(
+            model.graph, step.source, shared_classes(model.graph, step.source, step.target)
+        ),
+        source_bytes=priced.source.tuple_bytes,
+        source_key_bytes=priced.source.key_bytes,
+        target_first=number % 2 == 0 if tree else _comes_first(model, step),
+        lag=delay.output_us // pace.interval_us + 1,
+        count_only=pace.count_only and is_last,
+        silent=pace.silent and is_last,
+    )
+
+
 def _join(
     model: SemijoinModel,
     step: SemijoinStep,
     windows: Mapping[str, Window],
-    delay: StepDelay,
     pace: Pace,
-    target_first: bool,
-    count_only: bool,
+    probes: tuple[Probe, ...],
 ) -> Join:
     classes = shared_classes(model.graph, step.source, step.target)
-    source, target = frozenset(step.source), frozenset(step.target)
-    head = step.source[0] if len(step.target) == 1 else None
-    priced = model.one_way(source, target, (step.source_site, step.target_site), head)
+    priced = _priced(model, step)
     return Join(
-        source_key=key_getter(model.graph, step.source, classes),
+        probes=probes,
         target_key=key_getter(model.graph, step.target, classes),
-        source_bytes=priced.source.tuple_bytes,
         target_bytes=priced.target.tuple_bytes,
-        source_key_bytes=priced.source.key_bytes,
         target_key_bytes=priced.target.key_bytes,
         interval_us=pace.interval_us,
-        target_first=target_first,
+        vectors="counts" if model.reading == "printed" else "changes",
         open_ends=any(windows[alias].counts_rows for alias in step.target),
         heartbeats=pace.heartbeats,
-        lag=delay.output_us // pace.interval_us + 1,
         first_interval=pace.first_interval,
         costs=model.costs,
         filter_bits=filter_bits(priced.target_window_values),
         filter_hashes=HASHES,
-        count_only=count_only,
     )

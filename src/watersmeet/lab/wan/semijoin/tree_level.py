@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from watersmeet.lab.wan.feed import Member
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
-from watersmeet.lab.wan.semijoin.oneway.messages import END_BYTES, HEARTBEAT_BYTES, NUMBER_BYTES
+from watersmeet.lab.wan.semijoin.oneway.messages import END_BYTES, NUMBER_BYTES
 from watersmeet.query import NEVER
 
 
@@ -50,7 +50,7 @@ class Level:
     @staticmethod
     def notice_bytes(ended: Sequence[Ended]) -> float:
         """The size of a notice of ended tuples."""
-        return float(len(ended) * (NUMBER_BYTES + END_BYTES)) or float(HEARTBEAT_BYTES)
+        return float(len(ended) * (NUMBER_BYTES + END_BYTES))
 
     def note_received(self, interval: int, what: str) -> None:
         """A part of an interval is in: the results of one direction, or notice of one member's ends."""

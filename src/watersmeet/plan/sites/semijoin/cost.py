@@ -1,4 +1,4 @@
-"""What a one-way distributed join costs: the six formulas of the semijoin paper, term by term.
+"""What a one-way distributed join costs as printed: the six formulas of the semijoin paper, term by term.
 
 After Tran and Lee, "Distributed stream join query processing with semijoins" (2010), Appendix B. A one-way
 join from S1 at its node (the source) to S2 at its node (the destination) finds, every execution interval
@@ -11,6 +11,9 @@ unit of time: seconds of transfer and of processing for each second of stream. T
     SM-S2   keep S2's join values at the source; ask for the tuples of those that match
     SM-D1   keep S2's join values at the source; ship only the tuples of B1 that match
     SM-D2   ship B1's join values, get back those that match, ship their tuples
+
+These are the paper's own readings: they price the strategy `semijoin` and the lab's figures. They leave out
+bytes that the protocols ship; sites are advised by formulas that count them (shipped.py).
 
 A seventh, SM-B, is ours: SM-D1 with a Bloom filter of S2's join values at the source. It is considered where
 it is asked for; `PAPER_METHODS` are the six.
@@ -47,9 +50,11 @@ from typing import Literal
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.semijoin.filter import HASHES, false_positive_rate, fill, filter_bits, flip_bytes
+from watersmeet.plan.sites.semijoin.values import FlowValues
 from watersmeet.plan.statistics.statistics import Link
 
 Activity = Literal["ship", "probe", "update", "hash"]
+Shared = Literal["batch", "copy", "tuples"] | None  # how steps share a shipment (shipped.py)
 
 
 class Method(enum.Enum):
@@ -101,6 +106,8 @@ class JoinSide:
     tuple_bytes: float  # F_Si
     key_bytes: float  # P_Si
     distinct: float  # d_i = 1 / f_i
+    open_ends: bool = False  # whether ends become known later (ROWS windows)
+    values: FlowValues | None = None  # value by value, where a model knows them
 
     def __post_init__(self) -> None:
         if min(self.rate_per_s, self.window_tuples, self.tuple_bytes, self.key_bytes) < 0:
@@ -118,6 +125,8 @@ class Term:
     seconds_per_s: float
     bytes_per_s: float = 0.0
     to_source: bool = False
+    shared: Shared = None
+    whole: float = 0.0  # of bytes shared by tuples: what all tuples would take
 
 
 @dataclass(frozen=True)
@@ -177,6 +186,7 @@ class OneWayJoin:
     back: Link
     interval_s: float  # tau
     costs: ProcessingCosts = ProcessingCosts()
+    agreement: float = 1.0  # what a given selectivity makes of the estimated one
 
     def __post_init__(self) -> None:
         if not self.interval_s > 0:
@@ -205,6 +215,8 @@ class OneWayJoin:
     @property
     def target_window_values(self) -> float:
         """k_2: distinct join values in W2."""
+        if self.target.values is not None:
+            return float(self.target.values.held() @ self.target.values.counts)
         return expected_distinct(self.target.window_tuples, self.target.distinct)
 
     @property

@@ -10,6 +10,8 @@ and prices a partial join like a stream (Tran and Lee 2010, section 4.1). Readin
   assumption for f_ij), so a class has as many values in the result as in its poorest member.
 - Selectivities come from the rate model, so given ones, heavy hitters and histograms count; numbers of
   distinct values are taken as they stand.
+- A model has one of two readings: the paper's formulas as `printed` (cost.py), or what is `shipped`
+  (shipped.py).
 - Where a stream meets a partial join on several classes, the key is their combination: the numbers of
   values multiply, the key sizes add up.
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.semijoin.cost import (
@@ -33,13 +36,23 @@ from watersmeet.plan.sites.semijoin.cost import (
     ProcessingCosts,
     cheapest_method,
 )
-from watersmeet.plan.statistics.rate_model import rate_model
-from watersmeet.plan.statistics.statistics import Link, Network, Statistics, attribute_name
-from watersmeet.query import JoinGraph, Query
+from watersmeet.plan.sites.semijoin.values import FlowValues, ValueModel
+from watersmeet.plan.statistics.join_attribute import JoinAttribute
+from watersmeet.plan.statistics.rate_model import RateModel, Source, rate_model
+from watersmeet.plan.statistics.statistics import (
+    AttributeStatistics,
+    Link,
+    Network,
+    Statistics,
+    attribute_name,
+)
+from watersmeet.plan.statistics.value_groups import align
+from watersmeet.query import JoinGraph, Query, Window
 
 DEFAULT_INTERVAL_S = 0.1  # tau, as in the paper's experiments
 PAPER_LINK = Link(bytes_per_s=128_000.0, latency_s=0.025)  # 1024 Kbps and 25 ms, section 5.2
 
+Reading = Literal["printed", "shipped"]  # the paper's formulas and vectors, or ours
 Selectivity = Callable[[frozenset[str]], float]
 PricedKey = tuple[frozenset[str], frozenset[str], Link, Link, str | None]
 
@@ -56,6 +69,7 @@ class SiteStream:
     tuple_bytes: float
     distinct: Mapping[int, float]
     key_bytes: Mapping[int, float]
+    window: Window | None = None  # None: one of a time, by its tuples and the rate
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,8 @@ class SemijoinModel:
     selectivity: Selectivity | None = None  # of a joined set; None takes the values as uniform
     result_tuple_bytes: float | None = None  # None: a joined tuple is as long as its parts together
     methods: tuple[Method, ...] = PAPER_METHODS  # those to choose from
+    reading: Reading = "printed"
+    rates: RateModel | None = None  # value by value; None takes the values of every class as uniform
 
     def __post_init__(self) -> None:
         if tuple(stream.alias for stream in self.streams) != self.graph.aliases:
@@ -82,11 +98,27 @@ class SemijoinModel:
         object.__setattr__(self, "_by_alias", by_alias)
         object.__setattr__(self, "_near", near)
         object.__setattr__(self, "_priced", {})
+        rates = self.rates if self.rates is not None or self.reading == "printed" else self._uniform_rates()
+        windows = [stream.window for stream in self.streams]
+        object.__setattr__(self, "_values", ValueModel(rates, windows) if rates else None)
 
     _by_alias: Mapping[str, SiteStream] = field(init=False, repr=False, compare=False)
     _near: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     # A search asks for the same join once per site its sides may be at; most links are alike.
     _priced: dict[PricedKey, dict[bool, JoinCost]] = field(init=False, repr=False, compare=False)
+    _values: ValueModel | None = field(init=False, repr=False, compare=False)
+
+    def _uniform_rates(self) -> RateModel:
+        """The rate model of streams of whose values only the number is known."""
+        sources = [
+            Source.of(s.alias, s.site, s.rate_per_s, s.window_tuples, s.tuple_bytes) for s in self.streams
+        ]
+        attributes = []
+        for index, cls in enumerate(self.graph.classes):
+            members = tuple(self.graph.aliases.index(alias) for alias in cls.aliases)
+            known = [(AttributeStatistics(self.stream(a).distinct[index]), 1.0) for a in cls.aliases]
+            attributes.append(JoinAttribute(cls.pretty(), members, align(known)))
+        return RateModel(sources, attributes, self.result_tuple_bytes)
 
     def stream(self, alias: str) -> SiteStream:
         return self._by_alias[alias]
@@ -122,11 +154,7 @@ class SemijoinModel:
     def side(self, joined: frozenset[str], other: frozenset[str], head: str | None = None) -> JoinSide:
         """A joined set as it meets another; with a head, only what that input's arrivals bring."""
         heads = joined if head is None else (head,)
-        shared = [
-            index
-            for index, cls in enumerate(self.graph.classes)
-            if not joined.isdisjoint(cls.aliases) and not other.isdisjoint(cls.aliases)
-        ]
+        shared = self.key(joined, other)
         members = {index: [a for a in self.graph.classes[index].aliases if a in joined] for index in shared}
         return JoinSide(
             rate_per_s=math.fsum(self.head_rate_per_s(alias, joined) for alias in heads),
@@ -136,7 +164,23 @@ class SemijoinModel:
             distinct=math.prod(
                 min(self.stream(a).distinct[c] for a in aliases) for c, aliases in members.items()
             ),
+            open_ends=any(w is not None and w.counts_rows for w in (self.stream(a).window for a in joined)),
+            values=self._flow(joined, shared, head),
         )
+
+    def key(self, joined: frozenset[str], other: frozenset[str]) -> tuple[int, ...]:
+        """The attribute classes by which two sets of inputs meet."""
+        return tuple(
+            index
+            for index, cls in enumerate(self.graph.classes)
+            if not joined.isdisjoint(cls.aliases) and not other.isdisjoint(cls.aliases)
+        )
+
+    def _flow(self, joined: frozenset[str], key: tuple[int, ...], head: str | None) -> FlowValues | None:
+        if self._values is None:
+            return None
+        mask = self._values.rates.mask(tuple(joined))
+        return self._values.flow(mask, key, None if head is None else self.graph.aliases.index(head))
 
     def cheapest_ends(
         self,
@@ -173,7 +217,21 @@ class SemijoinModel:
             back=self.network.link(*reversed(sites)),
             interval_s=self.interval_s,
             costs=self.costs,
+            agreement=self._agreement(source, target),
         )
+
+    def _agreement(self, source: frozenset[str], target: frozenset[str]) -> float:
+        """How far given selectivities move the estimate of how often two sets meet."""
+        if self._values is None:
+            return 1.0
+        rates, factor = self._values.rates, 1.0
+        one, other = rates.mask(tuple(source)), rates.mask(tuple(target))
+        for index in self.key(source, target):
+            attribute = rates.attributes[index]
+            inside = (one & attribute.mask, other & attribute.mask)
+            apart = attribute.correction(inside[0]) * attribute.correction(inside[1])
+            factor *= attribute.correction(inside[0] | inside[1]) / apart
+        return factor
 
 
 def semijoin_model(
@@ -183,8 +241,12 @@ def semijoin_model(
     interval_s: float = DEFAULT_INTERVAL_S,
     costs: ProcessingCosts | None = None,
     methods: tuple[Method, ...] = PAPER_METHODS,
+    reading: Reading = "printed",
 ) -> SemijoinModel:
-    """The model of a query under statistics; a network nobody described is the paper's own."""
+    """The model of a query under statistics.
+
+    As printed, a network nobody described is the paper's own; where bytes are counted, it is endless.
+    """
     rates = rate_model(query, statistics)
     streams = []
     for item, source in zip(query.inputs, rates.sources, strict=True):
@@ -202,6 +264,7 @@ def semijoin_model(
                 tuple_bytes=source.tuple_bytes,
                 distinct={index: attribute.distinct for index, attribute in known.items()},
                 key_bytes={index: attribute.value_bytes for index, attribute in known.items()},
+                window=item.window,
             )
         )
 
@@ -209,7 +272,7 @@ def semijoin_model(
         mask = rates.mask(tuple(joined))
         return math.prod(attribute.agreement(mask) for attribute in rates.attributes)
 
-    described = statistics.network != Network()
+    described = statistics.network != Network() or reading == "shipped"
     return SemijoinModel(
         query.graph,
         tuple(streams),
@@ -219,4 +282,6 @@ def semijoin_model(
         selectivity=selectivity,
         result_tuple_bytes=statistics.result_tuple_bytes,
         methods=methods,
+        reading=reading,
+        rates=rates if reading == "shipped" else None,
     )

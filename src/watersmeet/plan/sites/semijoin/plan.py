@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from watersmeet.plan.sites.plan_tree import LinkLoad
-from watersmeet.plan.sites.semijoin.cost import JoinCost, Method
+from watersmeet.plan.sites.semijoin.cost import JoinCost, Method, Term
+
+BYTES = "bytes/s"
 
 Ordering = Literal["linear", "tree"]
 Search = Literal["greedy", "exhaustive"]
@@ -22,6 +25,9 @@ class SemijoinStep:
     source_site: str
     target_site: str
     cost: JoinCost
+    key: tuple[int, ...] = ()  # the attribute classes it joins by
+    shares: bool = False  # whether it shares copies and batches with other steps
+    notices: tuple[LinkLoad, ...] = ()  # of ended tuples, for a tree's level
 
     @property
     def method(self) -> Method:
@@ -31,19 +37,21 @@ class SemijoinStep:
     def output_site(self) -> str:
         return self.source_site if self.method.output_at_source else self.target_site
 
-    def links(self) -> tuple[LinkLoad, ...]:
-        """What crosses the network, there and back."""
-        if self.source_site == self.target_site:
-            return ()
-        ends = (
-            (self.source_site, self.target_site, self.source, False),
-            (self.target_site, self.source_site, self.target, True),
-        )
-        loads = [
-            LinkLoad(sender, receiver, _name(streams), self.cost.bytes_per_s(to_source=to_source))
-            for sender, receiver, streams, to_source in ends
-        ]
-        return tuple(load for load in loads if load.bytes_per_s > 0)
+    @property
+    def copy(self) -> Hashable:
+        """What it probes at the source, which steps of the same copy share; None where there is none."""
+        if not self.shares or self.method in (Method.SP_D, Method.SM_D2):
+            return None
+        return self.method, self.target, self.key, self.source_site
+
+    def flow(self, *, of_source: bool) -> Hashable:
+        """The stream, or the results, that one side is; None where nothing is shared."""
+        return (self.source if of_source else self.target) if self.shares else None
+
+    def way(self, *, to_source: bool) -> tuple[str, str]:
+        """The link that what goes one way crosses."""
+        ends = (self.source_site, self.target_site)
+        return (ends[1], ends[0]) if to_source else ends
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,6 +63,7 @@ class SemijoinStep:
             "output_site": self.output_site,
             "cost": self.cost.total,
             "terms": {term.name: term.seconds_per_s for term in self.cost.terms},
+            "ships": {term.name: term.bytes_per_s for term in self.cost.terms if term.activity == "ship"},
         }
 
     def pretty(self) -> str:
@@ -75,7 +84,9 @@ class SemijoinPlan:
 
     @property
     def cost(self) -> float:
-        """C_JEP, equation (1): the sum over all one-way joins."""
+        """C_JEP, equation (1): the sum over all one-way joins; or all that is shipped, in bytes/s."""
+        if self.unit == BYTES:
+            return math.fsum(load.bytes_per_s for load in self.links())
         return math.fsum(step.cost.total for step in self.steps)
 
     @property
@@ -92,13 +103,14 @@ class SemijoinPlan:
         """The joins whose source starts with this input: under linear ordering, its join sequence."""
         return tuple(step for step in self.steps if step.source[0] == head)
 
+    def loads(self) -> list[tuple[LinkLoad, ...]]:
+        """What each step ships; what steps share is shipped by the first."""
+        shipments = Shipments()
+        return [_joined_loads([*shipments.add(step), *step.notices]) for step in self.steps]
+
     def links(self) -> tuple[LinkLoad, ...]:
         """Bytes/s per link and stream, added up over the steps, in order of first use."""
-        loads: dict[tuple[str, str, str], float] = {}
-        for load in (load for step in self.steps for load in step.links()):
-            key = (load.source, load.target, load.stream)
-            loads[key] = loads.get(key, 0.0) + load.bytes_per_s
-        return tuple(LinkLoad(*key, bytes_per_s) for key, bytes_per_s in loads.items())
+        return _joined_loads([load for loads in self.loads() for load in loads])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -111,6 +123,58 @@ class SemijoinPlan:
     def pretty(self) -> str:
         lines = [f"semijoin, {self.ordering} ordering, {self.search} search: {self.cost:.6g} {self.unit}"]
         return "\n".join([*lines, *(f"  {step.pretty()}" for step in self.steps)])
+
+
+def _joined_loads(loads: Iterable[LinkLoad]) -> tuple[LinkLoad, ...]:
+    found: dict[tuple[str, str, str], float] = {}
+    for load in loads:
+        key = (load.source, load.target, load.stream)
+        found[key] = found.get(key, 0.0) + load.bytes_per_s
+    return tuple(LinkLoad(*key, bytes_per_s) for key, bytes_per_s in found.items())
+
+
+class Shipments:
+    """What steps have shipped so far, so that what they share is counted once.
+
+    Of a whole batch, or of what keeps a copy up to date, nothing is left to ship after the first step. Of
+    tuples that steps ask for, the share that no step asked for is left, as if they asked independently.
+    """
+
+    def __init__(self, before: Shipments | None = None) -> None:
+        self._left: dict[Hashable, float] = dict(before._left) if before else {}
+
+    def add(self, step: SemijoinStep) -> list[LinkLoad]:
+        """What one more step ships."""
+        loads = []
+        for term, key, bytes_per_s in self._shipped(step):
+            if key is not None:
+                asked = term.bytes_per_s / term.whole if term.shared == "tuples" and term.whole else 1.0
+                self._left[key] = self._left.get(key, 1.0) * (1 - asked)
+            if bytes_per_s > 0:
+                streams = step.target if term.to_source else step.source
+                loads.append(LinkLoad(*step.way(to_source=term.to_source), _name(streams), bytes_per_s))
+        return loads
+
+    def bytes_per_s(self, step: SemijoinStep) -> float:
+        """How many bytes one more step would ship."""
+        return math.fsum(bytes_per_s for _, _, bytes_per_s in self._shipped(step))
+
+    def _shipped(self, step: SemijoinStep) -> Iterator[tuple[Term, Hashable, float]]:
+        if step.source_site == step.target_site:
+            return
+        for term in step.cost.terms:
+            if term.activity == "ship":
+                key = _sharing_key(step, term)
+                yield term, key, term.bytes_per_s * (1.0 if key is None else self._left.get(key, 1.0))
+
+
+def _sharing_key(step: SemijoinStep, term: Term) -> Hashable:
+    """What shipments with this key have in common; None for one of its own."""
+    if not step.shares or term.shared is None:
+        return None
+    if term.shared == "batch":
+        return step.flow(of_source=not term.to_source), step.way(to_source=term.to_source)
+    return step.copy, term.name
 
 
 def _name(aliases: tuple[str, ...]) -> str:

@@ -80,7 +80,7 @@ def optimize_semijoin(
     model: SemijoinModel, *, ordering: Ordering = "linear", search: Search = "greedy"
 ) -> SemijoinPlan:
     """The plan one ordering and one search give for a model."""
-    _check(model, ordering, search)
+    check_search(model, ordering, search)
     if ordering == "tree":
         starts = [_start(model, alias) for alias in model.graph.aliases]
         grown = [_grow_greedily(model, start, _extend_tree) for start in starts]
@@ -98,7 +98,8 @@ def optimize_semijoin(
     return SemijoinPlan(ordering, search, tuple(steps))
 
 
-def _check(model: SemijoinModel, ordering: str, search: str) -> None:
+def check_search(model: SemijoinModel, ordering: str, search: str = "greedy") -> None:
+    """Refuse a search nobody knows, or that this query is too wide or too loose for."""
     if ordering not in ("linear", "tree"):
         raise ConfigurationError(f"no ordering '{ordering}': choose 'linear' or 'tree'")
     if search not in ("greedy", "exhaustive"):

@@ -27,7 +27,7 @@ def item(number: int, key: Hashable, ts: int, end: int = NEVER) -> Item:
 def test_example_4() -> None:
     """Figure 5: three tuples come to W2, two go; the vectors, and V2 and M2 after them."""
     window = HeldWindow(key_of, 10)
-    array, mixed = ValueArray(key_of), MixedWindow(key_of, 10)
+    array, mixed = ValueArray(key_of, "counts"), MixedWindow(key_of, 10)
     cy, ax, ay, ew = item(0, "c", 1, 5), item(1, "a", 2, 6), item(2, "a", 3, 40), item(3, "e", 4, 40)
     before = array.update(window.insert([cy, ax, ay, ew]), [])
     assert before is not None
@@ -55,10 +55,11 @@ def test_example_4() -> None:
     assert list(array.entries) == list(mixed.filled)
 
 
-def test_v2_at_the_source_follows_v2_by_counts_alone() -> None:
-    """Section 3.2.2, SM-D1: over random updates both have the same values, counts and order."""
+@pytest.mark.parametrize("form", ["counts", "changes"])
+def test_v2_at_the_source_follows_v2(form: str) -> None:
+    """Section 3.2.2, SM-D1: over random updates both have the same values in the same order."""
     rng = random.Random(4)
-    window, array, mirror = HeldWindow(key_of, 10), ValueArray(key_of), ValueMirror()
+    window, array, mirror = HeldWindow(key_of, 10), ValueArray(key_of, form), ValueMirror()
     number = 0
     for interval in range(60):
         coming = []
@@ -68,8 +69,25 @@ def test_v2_at_the_source_follows_v2_by_counts_alone() -> None:
         update = array.update(window.insert(coming), window.settle(interval - 1))
         if update is not None:
             mirror.apply(update)
-        assert list(mirror.counts.items()) == [(key, entry.count) for key, entry in array.entries.items()]
+        assert list(mirror.counts) == list(array.entries)
+        if form == "counts":
+            assert list(mirror.counts.values()) == [entry.count for entry in array.entries.values()]
     assert number > 100
+
+
+def test_changes_are_as_large_as_what_changed() -> None:
+    """The same update as in Example 4, of 5-byte values: v_C has five counts, the changes one number."""
+    sizes = {}
+    for form in ("counts", "changes"):
+        window, array = HeldWindow(key_of, 10), ValueArray(key_of, form)
+        array.update(window.insert([item(0, "c", 1, 5), item(1, "a", 2, 6), item(2, "a", 3, 40)]), [])
+        array.update(window.insert([item(3, "e", 4, 40)]), [])
+        update = array.update(window.insert([item(4, "d", 20, 60), item(5, "f", 22, 62)]), window.settle(0))
+        assert update is not None
+        sizes[form] = update.bytes(5.0, 4.0)
+    assert sizes == {"counts": 2 * 5 + 5 * 4, "changes": 2 * 5 + 4}
+    later = array.update([], [])
+    assert later is None
 
 
 def test_a_window_finds_what_is_alive_at_the_probes_time_and_keeps_it_until_settled() -> None:

@@ -20,15 +20,14 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     Source,
     WindowTarget,
     probe_and_join,
+    reply,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
 from watersmeet.lab.wan.semijoin.oneway.messages import (
-    HEARTBEAT_BYTES,
     Actions,
     Flips,
     Output,
-    Ship,
     Tuples,
     Values,
     Vectors,
@@ -41,9 +40,9 @@ from watersmeet.plan.sites.semijoin.filter import flip_bytes
 from watersmeet.query import NEVER
 
 
-def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item]) -> Actions:
-    size = len(reduced) * join.source_bytes
-    return ship(join, Tuples(interval, reduced), size, "ship B'1", if_any=reduced)
+def _ship_reduced(join: Join, interval: int, reduced: Sequence[Item], probe: int) -> Actions:
+    size = len(reduced) * join.probes[probe].source_bytes
+    return ship(join, Tuples(interval, reduced, probe=probe), size, "ship B'1", if_any=reduced)
 
 
 class OneStepToDestination(Source, Receiver):
@@ -55,13 +54,13 @@ class OneStepToDestination(Source, Receiver):
         super().__init__(join)
         self.values = ValueMirror()
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        costs = self.join.costs
-        reduced = [item for item in items if self.join.source_key(item) in self.values]
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        costs, key_of = self.join.costs, self.join.probes[probe].source_key
+        reduced = [item for item in items if key_of(item) in self.values]
         return [
             Work(interval, "update W1", len(items) * costs.insert_s),
             Work(interval, "probe V2@N1", len(items) * len(self.values) * costs.probe_s),
-            *_ship_reduced(self.join, interval, reduced),
+            *_ship_reduced(self.join, interval, reduced, probe),
         ]
 
     def receive(self, message: Vectors) -> Actions:
@@ -78,7 +77,7 @@ class OneStepDestination(WindowTarget):
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
-        self.values = ValueArray(join.target_key)
+        self.values = ValueArray(join.target_key, join.vectors)
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
         costs = self.join.costs
@@ -89,7 +88,7 @@ class OneStepDestination(WindowTarget):
         fresh, size = 0, 0.0
         if update:
             fresh = len(update.values)
-            size = fresh * self.join.target_key_bytes + len(update.counts) * costs.count_bytes
+            size = update.bytes(self.join.target_key_bytes, costs.count_bytes)
         something = [update] if update else []
         return [
             Work(interval, "probe V2", probed * costs.probe_s),
@@ -99,20 +98,23 @@ class OneStepDestination(WindowTarget):
         ]
 
     def answer(self, message: Tuples) -> Actions:
-        self.done(message.interval)
-        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)
+        self.done(message.interval, message.probe)
+        return probe_and_join(
+            self.join, message.probe, message.interval, "probe W2", message.items, self.window
+        )
 
 
 class TwoStepToDestination(AskingSource):
     """SM-D2 at N1: keeps a batch until it knows which of its values match."""
 
     def receive(self, message: Values) -> Actions:
-        items, matching = self._asked.pop(message.interval), set(message.values)
-        reduced = [item for item in items if self.join.source_key(item) in matching]
+        items, matching = self._asked.pop((message.interval, message.probe)), set(message.values)
+        key_of = self.join.probes[message.probe].source_key
+        reduced = [item for item in items if key_of(item) in matching]
         scanned = len(matching) * len(items)
         return [
             Work(message.interval, "probe B1", scanned * self.join.costs.probe_s),
-            *_ship_reduced(self.join, message.interval, reduced),
+            *_ship_reduced(self.join, message.interval, reduced, message.probe),
         ]
 
 
@@ -121,7 +123,7 @@ class TwoStepDestination(WindowTarget):
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
-        self._temp: dict[int, dict[Key, list[Held]]] = {}
+        self._temp: dict[tuple[int, int], dict[Key, list[Held]]] = {}  # by interval and probe
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
         self.window.insert(items)
@@ -133,31 +135,34 @@ class TwoStepDestination(WindowTarget):
         return self._match(message) if isinstance(message, Values) else self._join(message)
 
     def _match(self, message: Values) -> Actions:
-        join, interval = self.join, message.interval
+        join, interval, probe = self.join, message.interval, message.probe
         matching = [key for key in message.values if key in self.window]
-        if matching:
-            self._temp[interval] = {key: self.window.with_key(key) for key in matching}
-        size = len(matching) * join.source_key_bytes or join.costs.count_bytes
+        if matching and not join.probes[probe].silent:
+            self._temp[interval, probe] = {key: self.window.with_key(key) for key in matching}
+        size = len(matching) * join.probes[probe].source_key_bytes
         return [
             self.probe_values(message),
-            Ship(Values(interval, matching), size + HEARTBEAT_BYTES * join.heartbeats, "ship K'1"),
+            reply(join, Values(interval, matching, probe), size, "ship K'1"),
         ]
 
     def _join(self, message: Tuples) -> Actions:
-        join, temp = self.join, self._temp.pop(message.interval, {})
-        self.done(message.interval)
+        step, temp = (
+            self.join.probes[message.probe],
+            self._temp.pop((message.interval, message.probe), {}),
+        )
+        self.done(message.interval, message.probe)
         found: list[Item] = []
         count = 0
-        for item in message.items:
-            limit = join.limit(item)
-            matches = [h for h in temp[join.source_key(item)] if h.t <= limit and h.end > item.t]
+        for item in () if step.silent else message.items:
+            limit = step.limit(item)
+            matches = [h for h in temp[step.source_key(item)] if h.t <= limit and h.end > item.t]
             count += len(matches)
-            if not join.count_only:
+            if not step.count_only:
                 found += [Item(item.t, NEVER, 0, item.members + held.item.members) for held in matches]
         scanned = len(message.items) * sum(map(len, temp.values()))
         return [
-            Work(message.interval, "probe Temp", scanned * join.costs.probe_s),
-            Output(message.interval, found, count),
+            Work(message.interval, "probe Temp", scanned * self.join.costs.probe_s),
+            Output(message.interval, found, count, message.probe),
         ]
 
 
@@ -170,13 +175,13 @@ class FilterToDestination(Source, Receiver):
         super().__init__(join)
         self._filter = FilterMirror(join.filter_bits, join.filter_hashes)
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        costs = self.join.costs
-        reduced = [item for item in items if self.join.source_key(item) in self._filter]
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        costs, key_of = self.join.costs, self.join.probes[probe].source_key
+        reduced = [item for item in items if key_of(item) in self._filter]
         return [
             Work(interval, "update W1", len(items) * costs.insert_s),
             Work(interval, "probe filter", len(items) * self.join.filter_hashes * costs.hash_s),
-            *_ship_reduced(self.join, interval, reduced),
+            *_ship_reduced(self.join, interval, reduced, probe),
         ]
 
     def receive(self, message: Flips) -> Actions:
@@ -206,9 +211,11 @@ class FilterDestination(WindowTarget):
         ]
 
     def answer(self, message: Tuples) -> Actions:
-        self.done(message.interval)
-        wasted = sum(self.join.source_key(item) not in self.window for item in message.items)
+        probe = message.probe
+        key_of = self.join.probes[probe].source_key
+        self.done(message.interval, probe)
+        wasted = sum(key_of(item) not in self.window for item in message.items)
         return [
             Wasted(message.interval, wasted),
-            *probe_and_join(self.join, message.interval, "probe W2", message.items, self.window),
+            *probe_and_join(self.join, probe, message.interval, "probe W2", message.items, self.window),
         ]

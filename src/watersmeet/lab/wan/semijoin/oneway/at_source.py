@@ -3,7 +3,8 @@
 SM-S1 sends the batch's join values; the tuples of W2 that match come back unless they came before, and are
 kept as W'2 until a count of expired ones says how many of the first to go (Algorithm 8). SM-S2 keeps M2, all
 join values of W2 with the tuples of those that a batch has asked for; new tuples of such values come by
-themselves (Algorithm 9).
+themselves (Algorithm 9). Where vectors travel as changes (vectors.py), M2 forgets tuples by their own ends,
+once the batches that could meet them have probed.
 
 Guarantee: no tuple of W2 is shipped twice (Algorithm 7).
 
@@ -21,18 +22,20 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     AskingSource,
     Join,
     Receiver,
+    Settled,
     Source,
     WindowTarget,
     distinct_keys,
     ended_of,
     joined,
     probe_and_join,
+    reply,
+    settled_by,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
 from watersmeet.lab.wan.semijoin.oneway.messages import (
     END_BYTES,
-    HEARTBEAT_BYTES,
     NUMBER_BYTES,
     Actions,
     Expired,
@@ -46,11 +49,13 @@ from watersmeet.lab.wan.semijoin.oneway.messages import (
 from watersmeet.lab.wan.semijoin.oneway.vectors import MixedWindow, ValueArray
 from watersmeet.lab.wan.semijoin.oneway.window import HeldWindow
 
+Batch = tuple[int, int]  # of which interval, and of which probe
 
-def _reply(join: Join, interval: int, items: Sequence[Item]) -> Ship:
+
+def _reply(join: Join, message: Values, items: Sequence[Item]) -> Ship:
     """dW'2, or a message that it is empty."""
-    size = join.shipped_bytes(items) or join.costs.count_bytes
-    return Ship(Tuples(interval, items), size + HEARTBEAT_BYTES * join.heartbeats, "ship dW'2")
+    answer = Tuples(message.interval, items, probe=message.probe)
+    return reply(join, answer, join.shipped_bytes(items), "ship dW'2")
 
 
 class OneStepSource(AskingSource):
@@ -66,10 +71,11 @@ class OneStepSource(AskingSource):
             self.window.remove_first(message.count)
             return []
         self.window.insert(message.items)
-        items = self._asked.pop(message.interval)
+        interval, probe = message.interval, message.probe
+        items = self._asked.pop((interval, probe))
         return [
-            Work(message.interval, "update W'2", len(message.items) * self.join.costs.insert_s),
-            *probe_and_join(self.join, message.interval, "probe W'2", items, self.window),
+            Work(interval, "update W'2", len(message.items) * self.join.costs.insert_s),
+            *probe_and_join(self.join, probe, interval, "probe W'2", items, self.window),
         ]
 
 
@@ -89,10 +95,10 @@ class OneStepSourceTarget(WindowTarget):
         return actions
 
     def answer(self, message: Values) -> Actions:
-        probe = self.probe_values(message)
+        work = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
-        self.done(message.interval)
-        return [probe, _reply(self.join, message.interval, found)]
+        self.done(message.interval, message.probe)
+        return [work, _reply(self.join, message, found)]
 
 
 class TwoStepSource(Source, Receiver):
@@ -104,42 +110,39 @@ class TwoStepSource(Source, Receiver):
         super().__init__(join)
         self.mixed = MixedWindow(join.target_key, join.interval_us)
         self._requests = 0
-        self._request_of: dict[int, int] = {}  # by interval; batches may come out of order, answers do not
+        self._request_of: dict[Batch, int] = {}  # batches may come out of order, answers do not
         self._asking: dict[Key, int] = {}  # values under way, and the request that asked
-        self._temp: dict[int, tuple[int, Output, list[Item]]] = {}  # batches, and the request each awaits
+        self._temp: dict[Batch, tuple[int, Output, list[Item]]] = {}  # batches, and the request each awaits
+        self._probed = [Settled(join.first_interval) for _ in join.probes]
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        join = self.join
-        partial = [item for item in items if self.mixed.is_partial(join.source_key(item))]
-        wanted = [key for key in distinct_keys(partial, join.source_key) if key not in self._asking]
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        join, key_of = self.join, self.join.probes[probe].source_key
+        partial = [item for item in items if self.mixed.is_partial(key_of(item))]
+        wanted = [key for key in distinct_keys(partial, key_of) if key not in self._asking]
         if wanted:
             self._requests += 1
-            self._request_of[interval] = self._requests
+            self._request_of[interval, probe] = self._requests
             self._asking.update(dict.fromkeys(wanted, self._requests))
-        ready = items if not partial else [i for i in items if not self.mixed.is_partial(join.source_key(i))]
-        output = joined(join, interval, ready, self.mixed.tuples)
+        ready = items if not partial else [i for i in items if not self.mixed.is_partial(key_of(i))]
+        output = joined(join, probe, interval, ready, self.mixed.tuples)
+        size = len(wanted) * join.target_key_bytes
         actions: Actions = [
             Work(interval, "update W1", len(items) * join.costs.insert_s),
             Work(interval, "probe M2", len(items) * join.costs.hash_s),
-            *ship(
-                join,
-                Values(interval, wanted),
-                len(wanted) * join.target_key_bytes,
-                "ship dV'2",
-                if_any=wanted,
-            ),
+            *ship(join, Values(interval, wanted, probe), size, "ship dV'2", if_any=wanted),
         ]
         if not partial:
+            self._probed[probe].add(interval)
             return [*actions, output]
-        awaited = max(self._asking[join.source_key(item)] for item in partial)
-        self._temp[interval] = (awaited, output, partial)
+        awaited = max(self._asking[key_of(item)] for item in partial)
+        self._temp[interval, probe] = (awaited, output, partial)
         return actions
 
     def receive(self, message: Vectors | Tuples) -> Actions:
         if isinstance(message, Vectors):
             return self._follow(message)
         self.mixed.fill(message.items)
-        request = self._request_of.pop(message.interval)
+        request = self._request_of.pop((message.interval, message.probe))
         self._asking = {key: asked for key, asked in self._asking.items() if asked != request}
         due = sorted(number for number, batch in self._temp.items() if batch[0] == request)
         return [action for number in due for action in self._finish(number)]
@@ -152,15 +155,20 @@ class TwoStepSource(Source, Receiver):
             actions.append(Work(message.interval, "update M2", changed * self.join.costs.update_s))
         else:
             self.mixed.tuples.learn(message.ended)
-        return actions + self.received(message.interval)
+        actions += self.received(message.interval)
+        if self.join.vectors == "changes":
+            self.mixed.tuples.settle(settled_by(self.join, self._probed, message.interval))
+        return actions
 
-    def _finish(self, interval: int) -> Actions:
-        _, before, partial = self._temp.pop(interval)
-        after = joined(self.join, interval, partial, self.mixed.tuples)
+    def _finish(self, batch: Batch) -> Actions:
+        interval, probe = batch
+        _, before, partial = self._temp.pop(batch)
+        self._probed[probe].add(interval)
+        after = joined(self.join, probe, interval, partial, self.mixed.tuples)
         items = [*before.items, *after.items]
         return [
             Work(interval, "probe M2 again", len(partial) * self.join.costs.hash_s),
-            Output(interval, items, before.count + after.count),
+            Output(interval, items, before.count + after.count, probe),
         ]
 
 
@@ -169,7 +177,7 @@ class TwoStepSourceTarget(WindowTarget):
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
-        self.values = ValueArray(join.target_key)
+        self.values = ValueArray(join.target_key, join.vectors)
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
         join = self.join
@@ -181,7 +189,7 @@ class TwoStepSourceTarget(WindowTarget):
         fresh = 0
         if update:
             fresh = len(update.values)
-            size += fresh * join.target_key_bytes + len(update.counts) * join.costs.count_bytes
+            size += update.bytes(join.target_key_bytes, join.costs.count_bytes)
             size += join.shipped_bytes(update.full)
         something = [update] if update or known else []
         return [
@@ -192,10 +200,10 @@ class TwoStepSourceTarget(WindowTarget):
         ]
 
     def answer(self, message: Values) -> Actions:
-        self.done(message.interval)
+        self.done(message.interval, message.probe)
         if not message.values:
             return []
-        probe = self.probe_values(message)
+        work = self.probe_values(message)
         found = [held.as_known() for held in self.window.unsent(message.values)]
         self.values.mark_sent(message.values)
-        return [probe, _reply(self.join, message.interval, found)]
+        return [work, _reply(self.join, message, found)]

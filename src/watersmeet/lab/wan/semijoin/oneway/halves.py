@@ -14,6 +14,10 @@ When is an interval complete, and when settled? In the paper the clock says so, 
 carries its interval, an empty one is sent too, the gate opens when the interval's update has come, and an
 interval is settled when its batch has been answered. Then no delay, however long, makes an answer wrong.
 
+A pair of halves has one copy at the source, of the window or of its values. Several steps may probe it, each
+a `Probe` with tuples of its own: the copy is shipped once for all of them, and what it holds is settled when
+the batches of all of them are.
+
 Where we differ: the paper's delta bounds a whole sequence of joins and serves both as the wait before a probe
 and before a removal; ours bounds one shipment, from which both waits follow (delays.py).
 """
@@ -23,7 +27,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
 from watersmeet.lab.wan.semijoin.oneway.messages import (
@@ -40,35 +44,60 @@ from watersmeet.lab.wan.semijoin.oneway.window import Held, HeldWindow
 from watersmeet.plan.sites.semijoin.cost import ProcessingCosts
 from watersmeet.query import BEGINNING, NEVER
 
+VectorForm = Literal["changes", "counts"]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Join:
-    """A one-way join as its halves know it."""
+class Probe:
+    """A step that probes the copy at the source: what it knows of its own stream."""
 
     source_key: Callable[[Item], Key]
-    target_key: Callable[[Item], Key]
     source_bytes: float  # F_S1
-    target_bytes: float  # F_S2
     source_key_bytes: float  # P_S1
-    target_key_bytes: float  # P_S2
-    interval_us: int  # tau
     target_first: bool  # at equal times the target's item counts as the earlier one
-    open_ends: bool = False  # whether the target's ends become known later (ROWS windows)
-    heartbeats: bool = False
     lag: int = 1  # intervals until a batch is settled, by the bound on delays
-    first_interval: int = 0
-    costs: ProcessingCosts = field(default_factory=ProcessingCosts)
-    filter_bits: int = 64
-    filter_hashes: int = 3
     count_only: bool = False  # the output is wanted as a number, not as items
+    silent: bool = False  # nor as a number: only what is shipped matters
 
     def limit(self, item: Item) -> int:
         """The latest time of a target's item that this item may find."""
         return item.t if self.target_first else item.t - 1
 
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """A one-way join as its halves know it, with the steps that it serves."""
+
+    probes: tuple[Probe, ...]
+    target_key: Callable[[Item], Key]
+    target_bytes: float  # F_S2
+    target_key_bytes: float  # P_S2
+    interval_us: int  # tau
+    vectors: VectorForm = "changes"  # how V2 travels (vectors.py)
+    open_ends: bool = False  # whether the target's ends become known later (ROWS windows)
+    heartbeats: bool = False
+    first_interval: int = 0
+    costs: ProcessingCosts = field(default_factory=ProcessingCosts)
+    filter_bits: int = 64
+    filter_hashes: int = 3
+
+    @property
+    def lag(self) -> int:
+        """Intervals until the batches of all probes are settled, by the bound on delays."""
+        return max(probe.lag for probe in self.probes)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody wants to know what is found."""
+        return all(probe.silent for probe in self.probes)
+
     def shipped_bytes(self, items: Sequence[Item]) -> float:
         """The size of target items with the ends that are known."""
         return len(items) * (self.target_bytes + (END_BYTES if self.open_ends else 0))
+
+    def answer_bytes(self, content_bytes: float) -> float:
+        """The size of an answer; one that is empty says so, where no heartbeat does."""
+        return content_bytes or (0.0 if self.heartbeats else self.costs.count_bytes)
 
 
 class Receiver(ABC):
@@ -87,27 +116,31 @@ class Source(ABC):
     def __init__(self, join: Join) -> None:
         self.join = join
         self._complete = BEGINNING  # the last interval whose update is in
-        self._waiting: dict[int, Sequence[Item]] = {}
+        self._waiting: dict[tuple[int, int], Sequence[Item]] = {}  # by interval and probe
 
-    def batch(self, interval: int, items: Sequence[Item]) -> Actions:
-        """B1 of an interval."""
+    def batch(self, interval: int, items: Sequence[Item], probe: int = 0) -> Actions:
+        """B1 of an interval, of one of the steps."""
         if self.gated and interval > self._complete:
-            self._waiting[interval] = items
+            self._waiting[interval, probe] = items
             return []
-        return self.process(interval, items)
+        return self.process(interval, items, probe)
 
     def deadline(self, interval: int) -> Actions:
         """The copy of W2 has all of an interval: batches up to it may probe."""
         self._complete = max(interval, self._complete)
-        due = sorted(number for number in self._waiting if number <= self._complete)
-        return [action for number in due for action in self.process(number, self._waiting.pop(number))]
+        due = sorted(waiting for waiting in self._waiting if waiting[0] <= self._complete)
+        return [
+            action
+            for number, probe in due
+            for action in self.process(number, self._waiting.pop((number, probe)), probe)
+        ]
 
     def received(self, interval: int) -> Actions:
         """An update has come: with heartbeats, this is what completes the interval."""
         return self.deadline(interval) if self.join.heartbeats else []
 
     @abstractmethod
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
         """A batch whose turn it is."""
 
 
@@ -116,15 +149,16 @@ class AskingSource(Source, Receiver):
 
     def __init__(self, join: Join) -> None:
         super().__init__(join)
-        self._asked: dict[int, Sequence[Item]] = {}
+        self._asked: dict[tuple[int, int], Sequence[Item]] = {}  # by interval and probe
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._asked[interval] = items
-        values = distinct_keys(items, self.join.source_key)
-        size = len(values) * self.join.source_key_bytes
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        self._asked[interval, probe] = items
+        asking = self.join.probes[probe]
+        values = distinct_keys(items, asking.source_key)
+        size = len(values) * asking.source_key_bytes
         return [
             Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Values(interval, values), size, "ship K1", if_any=values),
+            *ship(self.join, Values(interval, values, probe), size, "ship K1", if_any=values),
         ]
 
 
@@ -153,7 +187,7 @@ class WindowTarget(Target, Receiver):
         super().__init__(join)
         self.window = HeldWindow(join.target_key, join.interval_us)
         self._early: list[Message] = []
-        self._settled = Settled(join.first_interval)
+        self._settled = [Settled(join.first_interval) for _ in join.probes]
 
     def batch(self, interval: int, items: Sequence[Item], ended: Sequence[Ended] = ()) -> Actions:
         actions = super().batch(interval, items, ended)
@@ -169,14 +203,16 @@ class WindowTarget(Target, Receiver):
 
     def settled(self, interval: int) -> int:
         """The last interval that no batch still to come is of."""
-        return self._settled.all_up_to if self.join.heartbeats else interval - self.join.lag
+        return settled_by(self.join, self._settled, interval)
 
-    def done(self, interval: int) -> None:
-        """Every match of this interval's batch has been found, or put aside."""
-        self._settled.add(interval)
+    def done(self, interval: int, probe: int) -> None:
+        """Every match of a step's batch of this interval has been found, or put aside."""
+        self._settled[probe].add(interval)
 
     def probe_values(self, message: Values) -> Work:
         """The time a nested loop over W2 takes for the join values of a batch."""
+        if not self.join.costs.probe_s:
+            return Work(message.interval, "probe W2", 0.0)
         closing = (message.interval + 1) * self.join.interval_us - 1
         looked_at = len(message.values) * self.window.count_alive(closing, closing)
         return Work(message.interval, "probe W2", looked_at * self.join.costs.probe_s)
@@ -200,11 +236,23 @@ class Settled:
             self._ahead.remove(self.all_up_to)
 
 
-def ship(join: Join, message: Message, size_bytes: float, term: str, *, if_any: Sized) -> Actions:
+def settled_by(join: Join, probes: Sequence[Settled], interval: int) -> int:
+    """The last interval whose batches are settled for every probe, when this one has come."""
+    return min(one.all_up_to for one in probes) if join.heartbeats else interval - join.lag
+
+
+def ship(
+    join: Join, message: Message, size_bytes: float, term: str, *, if_any: Sized, batch_bytes: float = 0.0
+) -> Actions:
     """A message, if it has any content; with heartbeats always."""
     if join.heartbeats:
-        return [Ship(message, size_bytes + HEARTBEAT_BYTES, term)]
-    return [Ship(message, size_bytes, term)] if if_any else []
+        return [Ship(message, size_bytes, term, HEARTBEAT_BYTES, batch_bytes)]
+    return [Ship(message, size_bytes, term, 0.0, batch_bytes)] if if_any else []
+
+
+def reply(join: Join, message: Message, content_bytes: float, term: str) -> Ship:
+    """An answer that the other half waits for, with content or without."""
+    return Ship(message, join.answer_bytes(content_bytes), term, HEARTBEAT_BYTES * join.heartbeats)
 
 
 def distinct_keys(items: Sequence[Item], key_of: Callable[[Item], Key]) -> list[Key]:
@@ -217,24 +265,33 @@ def ended_of(sent: Sequence[Held]) -> list[Ended]:
 
 
 def probe_and_join(
-    join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow
+    join: Join, probe: int, interval: int, term: str, items: Sequence[Item], window: HeldWindow
 ) -> Actions:
-    """A batch meets a window: the time it takes, and the results."""
-    return [probe_work(join, interval, term, items, window), joined(join, interval, items, window)]
+    """A step's batch meets a window: the time it takes, and the results."""
+    return [
+        probe_work(join, probe, interval, term, items, window),
+        joined(join, probe, interval, items, window),
+    ]
 
 
-def joined(join: Join, interval: int, items: Sequence[Item], window: HeldWindow) -> Output:
-    """The T2-limit join of a batch with a window."""
-    key_of, found, count = join.source_key, [], 0
-    for item in items:
-        matches = window.matches(key_of(item), item.t, join.limit(item))
+def joined(join: Join, probe: int, interval: int, items: Sequence[Item], window: HeldWindow) -> Output:
+    """The T2-limit join of a step's batch with a window."""
+    step = join.probes[probe]
+    key_of, found, count = step.source_key, [], 0
+    for item in () if step.silent else items:
+        matches = window.matches(key_of(item), item.t, step.limit(item))
         count += len(matches)
-        if not join.count_only:
+        if not step.count_only:
             found += [Item(item.t, NEVER, 0, item.members + held.item.members) for held in matches]
-    return Output(interval, found, count)
+    return Output(interval, found, count, probe)
 
 
-def probe_work(join: Join, interval: int, term: str, items: Sequence[Item], window: HeldWindow) -> Work:
+def probe_work(
+    join: Join, probe: int, interval: int, term: str, items: Sequence[Item], window: HeldWindow
+) -> Work:
     """The time a nested loop over the window takes for these items."""
-    looked_at = sum(window.count_alive(item.t, join.limit(item)) for item in items)
+    if not join.costs.probe_s:
+        return Work(interval, term, 0.0)
+    limit = join.probes[probe].limit
+    looked_at = sum(window.count_alive(item.t, limit(item)) for item in items)
     return Work(interval, term, looked_at * join.costs.probe_s)

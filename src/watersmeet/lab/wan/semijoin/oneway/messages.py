@@ -1,4 +1,8 @@
-"""The messages between the halves of a one-way join, and their actions (Tran and Lee 2010, section 3)."""
+"""The messages between the halves of a one-way join, and their actions (Tran and Lee 2010, section 3).
+
+A pair of halves may serve several steps of a plan, its *probes* (halves.py). What belongs to one of them
+carries its number; what keeps the copy at the source up to date serves them all.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ class Tuples:
     interval: int
     items: Sequence[Item]
     ended: Sequence[Ended] = ()
+    probe: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class Values:
 
     interval: int
     values: Sequence[Key]
+    probe: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """An update of V2 (Algorithm 9); None when nothing changed."""
+    """An update of V2 (vectors.py); None when nothing changed."""
 
     interval: int
     update: VectorUpdate | None
@@ -69,8 +75,10 @@ class Ship:
     """A message to the other half; `term` is the addend of the cost formula it stands for."""
 
     message: Message
-    bytes: float
+    bytes: float  # of its content
     term: str
+    framing: float = 0.0  # what a message takes besides
+    batch: float = 0.0  # of its bytes, those of a stream's whole batch, which a site needs only once
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,7 @@ class Output:
     interval: int
     items: Sequence[Item]
     count: int
+    probe: int = 0
 
 
 @dataclass(frozen=True, slots=True)

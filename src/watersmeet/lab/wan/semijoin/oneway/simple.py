@@ -17,6 +17,7 @@ from watersmeet.lab.wan.semijoin.oneway.halves import (
     Target,
     WindowTarget,
     probe_and_join,
+    settled_by,
     ship,
 )
 from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item
@@ -32,22 +33,22 @@ class SimpleAtSource(Source, Receiver):
     def __init__(self, join: Join) -> None:
         super().__init__(join)
         self.window = HeldWindow(join.target_key, join.interval_us)
-        self._probed = Settled(join.first_interval)
+        self._probed = [Settled(join.first_interval) for _ in join.probes]
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        self._probed.add(interval)
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        self._probed[probe].add(interval)
         return [
             Work(interval, "update W1", len(items) * self.join.costs.update_s),
-            *probe_and_join(self.join, interval, "probe W2@N1", items, self.window),
+            *probe_and_join(self.join, probe, interval, "probe W2@N1", items, self.window),
         ]
 
     def receive(self, message: Tuples) -> Actions:
-        self.window.insert(message.items)
-        self.window.learn(message.ended)
+        if not self.join.silent:
+            self.window.insert(message.items)
+            self.window.learn(message.ended)
         work = Work(message.interval, "update W2@N1", len(message.items) * self.join.costs.update_s)
         actions = [work, *self.received(message.interval)]
-        settled = self._probed.all_up_to if self.join.heartbeats else message.interval - self.join.lag
-        self.window.settle(settled)
+        self.window.settle(settled_by(self.join, self._probed, message.interval))
         return actions
 
 
@@ -55,19 +56,21 @@ class SimpleAtSourceTarget(Target):
     """SP-S at N2: keeps nothing, sends all."""
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
-        size = len(items) * self.join.target_bytes + len(ended) * (NUMBER_BYTES + END_BYTES)
+        batch = len(items) * self.join.target_bytes
+        size = batch + len(ended) * (NUMBER_BYTES + END_BYTES)
         message = Tuples(interval, items, ended)
-        return ship(self.join, message, size, "ship B2", if_any=[*items, *ended])
+        return ship(self.join, message, size, "ship B2", if_any=[*items, *ended], batch_bytes=batch)
 
 
 class SimpleToDestination(Source):
     """SP-D at N1: sends every batch."""
 
-    def process(self, interval: int, items: Sequence[Item]) -> Actions:
-        size = len(items) * self.join.source_bytes
+    def process(self, interval: int, items: Sequence[Item], probe: int) -> Actions:
+        size = len(items) * self.join.probes[probe].source_bytes
+        message = Tuples(interval, items, probe=probe)
         return [
             Work(interval, "update W1", len(items) * self.join.costs.insert_s),
-            *ship(self.join, Tuples(interval, items), size, "ship B1", if_any=items),
+            *ship(self.join, message, size, "ship B1", if_any=items, batch_bytes=size),
         ]
 
 
@@ -75,11 +78,14 @@ class SimpleAtDestination(WindowTarget):
     """SP-D at N2: keeps and probes W2."""
 
     def update(self, interval: int, items: Sequence[Item], ended: Sequence[Ended]) -> Actions:
-        self.window.insert(items)
-        self.window.learn(ended)
-        self.window.settle(self.settled(interval))
+        if not self.join.silent:
+            self.window.insert(items)
+            self.window.learn(ended)
+            self.window.settle(self.settled(interval))
         return [Work(interval, "update W2", len(items) * self.join.costs.update_s)]
 
     def answer(self, message: Tuples) -> Actions:
-        self.done(message.interval)
-        return probe_and_join(self.join, message.interval, "probe W2", message.items, self.window)
+        self.done(message.interval, message.probe)
+        return probe_and_join(
+            self.join, message.probe, message.interval, "probe W2", message.items, self.window
+        )
