@@ -52,7 +52,7 @@ def query_dataflow(
     streams = plan.query.streams
     hot = HotKeySettings(str(routing), setup.may_heat, setup.hot_min_rows)
     options = TaskOptions(
-        types=_types(streams),
+        types=column_types(streams),
         direct=direct_streams(streams) if setup.direct_files else {},
         limit=setup.state_limit,
         hot=hot if setup.hot_values else None,
@@ -82,7 +82,7 @@ def queries_dataflow(
         starts=starts,
         tuning=setup.tuning,
     )
-    return QueriesDataflow(tasks, AnswerDecoder(ship, queries, _types(streams)))
+    return QueriesDataflow(tasks, AnswerDecoder(ship, queries, column_types(streams)))
 
 
 def direct_streams(streams: Sequence[Stream]) -> dict[str, str | None]:
@@ -90,7 +90,7 @@ def direct_streams(streams: Sequence[Stream]) -> dict[str, str | None]:
     return {stream.name: None for stream in streams if may_be_files(stream)}
 
 
-def _types(streams: Sequence[Stream]) -> dict[str, dict[str, DataType]]:
+def column_types(streams: Sequence[Stream]) -> dict[str, dict[str, DataType]]:
     """The types of the streams' columns as Spark has them."""
     return {
         stream.name: {column.name: from_arrow_type(arrow_type(column.type)) for column in stream.columns}
