@@ -198,3 +198,28 @@ def test_another_plan_on_a_link_is_refused_by_name() -> None:
     plans = [run.programs["paris"].fingerprint for run in (other, sites)]
     with pytest.raises(DataError, match=f"paris sends by plan {plans[0]}, and oslo runs plan {plans[1]}"):
         sites.sites["oslo"].step({}, {"paris": [0]})
+
+
+def test_the_results_of_a_join_are_no_further_than_its_slowest_input() -> None:
+    """a has ended and b is an hour behind: c must be kept at oslo for what b will find in a."""
+    streams = [declare(name, "k BIGINT, ts TIMESTAMP", event_time="ts") for name in "abc"]
+    text = (
+        "SELECT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR] WHERE a.k = b.k AND b.k = c.k"
+    )
+    leaf = {
+        name: StreamLeaf(name, site, 1.0, 8.0)
+        for name, site in zip("abc", ("rome", "rome", "oslo"), strict=True)
+    }
+    pairs = MJoin((leaf["a"], leaf["b"]), "rome", 1.0, 16.0)
+    sites = SitesInProcess(bind_query(text, streams), MJoin((pairs, leaf["c"]), "oslo", 1.0, 24.0))
+    rome, oslo = sites.sites["rome"], sites.sites["oslo"]
+    oslo.step({"c": [(1, "10:00:00")]})
+    oslo.step({"c": [(1, "13:00:00")]})
+    rome.step({"a": [(1, "10:00:00"), (1, "13:00:00")], "b": [(2, "09:30:00")]})
+    oslo.step({}, {"rome": [0]})
+    assert oslo.state_rows == 2
+    rome.step({"b": [(1, "10:10:00")]})
+    assert oslo.step({}, {"rome": [1]}).answers == [(1,)]
+    rome.step({"b": [(1, "13:00:00")]})
+    assert oslo.step({}, {"rome": [2]}).answers == [(1,)]
+    assert oslo.state_rows < 5, "what can meet nothing any more is gone"

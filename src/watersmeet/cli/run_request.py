@@ -40,6 +40,8 @@ class Request:
     shed: str | None = None
     hot_keys: str | None = None
     routing: str | None = None
+    site: str | None = None
+    plan: str | None = None
 
     @property
     def checkpoint_root(self) -> str:
@@ -56,6 +58,8 @@ class Request:
         except ValueError as error:
             raise ConfigurationError(f"--trigger: {error}") from None
         limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
+        if self.plan is not None and self.site is None:
+            raise ConfigurationError("--plan names a plan across sites, so it goes with --site")
         return RunOptions(
             trigger_us=trigger_us,
             available_now=self.available_now,
@@ -92,6 +96,8 @@ class Request:
         words += ["--log", str(self.log)] if self.log is not None else []
         words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
         words += ["--routing", self.routing] if self.routing is not None else []
+        words += ["--site", self.site] if self.site is not None else []
+        words += ["--plan", self.plan] if self.plan is not None else []
         return shlex.join([*words, *(["--json"] if self.as_json else [])])
 
 

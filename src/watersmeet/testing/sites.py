@@ -27,7 +27,8 @@ from watersmeet.spark.sites.tasks import SiteTasks, plan_site_tasks
 from watersmeet.testing.answers import combinations, select_rows
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.script import Written, read_batch
-from watersmeet.testing.setup import Setup, column_types
+from watersmeet.spark.multiquery.answers import declared_types
+from watersmeet.testing.setup import Setup
 from watersmeet.testing.sources import Arrived
 
 Way = tuple[str, str]  # the site a link comes from, and the one it goes to
@@ -130,7 +131,7 @@ class SiteInProcess:
 
     def _plan(self) -> SiteTasks:
         setup = self._run.setup
-        types = column_types(self._query.streams)
+        types = declared_types(self._query.streams)
         return plan_site_tasks(self._query, self.program, types, setup.partitions, setup.tuning)
 
     def _wire(
