@@ -14,7 +14,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.placement import place
 from watersmeet.plan.sites.site_program import SiteProgram, site_programs
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Pipeline, Query
+from watersmeet.query import Link, Pipeline, Query
 from watersmeet.session import Session
 from watersmeet.sites.choose_plan import choose_plan, plan_of
 from watersmeet.spark.jobs.job import RunOptions
@@ -109,9 +109,9 @@ def programs_of(
     return site_programs(query, place(query, plan_of(option)))
 
 
-def link_folder(pipeline: Pipeline, root: str, name: str, way: Way, base: Path) -> str:
+def link_folder(links: Iterable[Link], root: str, name: str, way: Way, base: Path) -> str:
     """Where a query's link between two sites is: as declared, or below the checkpoint."""
-    for link in pipeline.links:
+    for link in links:
         if (link.source, link.target) == way:
             options = resolve(link.connector, base, f"the link from {way[0]} to {way[1]}")
             return f"{options['path']}/{name.lower()}"
@@ -171,11 +171,13 @@ def _job(
     tasks = plan_site_tasks(query, program, types, partitions, session_tuning(spark))
 
     def folder(source: str, target: str) -> LinkFolder:
-        return LinkFolder(spark, source, target, link_folder(pipeline, root, name, (source, target), base))
+        return LinkFolder(
+            spark, source, target, link_folder(pipeline.links, root, name, (source, target), base)
+        )
 
     return SiteJob(
         spark=spark,
-        name=name,
+        name=f"{name} at {program.site}",
         tasks=tasks,
         sink=pipeline.sink(query.sink) if query.sink else None,
         incoming={source: folder(source, program.site) for source in program.sources},

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.statistics.statistics import Statistics

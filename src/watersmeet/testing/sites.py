@@ -19,6 +19,7 @@ from watersmeet.plan.sites.site_program import SiteProgram, site_programs
 from watersmeet.query import NEVER, Query
 from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelMetrics, LevelRows
 from watersmeet.spark.sites.link_bill import Crossed, crossed
 from watersmeet.spark.sites.link_file import MARKS, SCHEMA, Marks, marks_for
@@ -27,7 +28,6 @@ from watersmeet.spark.sites.tasks import SiteTasks, plan_site_tasks
 from watersmeet.testing.answers import combinations, select_rows
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.script import Written, read_batch
-from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.testing.setup import Setup
 from watersmeet.testing.sources import Arrived
 

@@ -47,8 +47,10 @@ class SiteCompiler:
     def _arriving(self) -> DataFrame:
         """Spark's checkpoint knows sources by their order: streams as in FROM, links by name, the control."""
         parts = [self._packed(task) for task in self.tasks.inputs]
-        for source in sorted(self.links):
-            parts.append(self.links[source].mapInArrow(self.tasks.links[source], SITE_MESSAGES.spark_schema))
+        parts += [
+            self.links[source].mapInArrow(self.tasks.links[source], SITE_MESSAGES.spark_schema)
+            for source in sorted(self.links)
+        ]
         ends = SITE_MESSAGES.to_sql(EndOfInput, bucket=every_bucket_sql(self.tasks.labels))
         return reduce(DataFrame.unionAll, [*parts, self.control.selectExpr(*ends)])
 

@@ -84,9 +84,9 @@ class UnpackLink:
         fields = read_marks(body)
         if fields["plan"] != self.plan:
             raise DataError(
-                f"{self.link} sends by plan {fields['plan']}, and {self.site} runs plan {self.plan}: both must be "
-                "computed from the same file and the same statistics. Give both the same, and start them "
-                "anew with other checkpoints and links"
+                f"{self.link} sends by plan {fields['plan']}, and {self.site} runs plan {self.plan}: "
+                "both must be computed from the same file and the same statistics. Give both the same, and "
+                "start them anew with other checkpoints and links"
             )
         text = json.dumps(fields["marks"]).encode()
         for label in self.labels:

@@ -1,6 +1,6 @@
 """A link as a folder: files that one site publishes exactly once, and the other reads through Spark.
 
-Files get there as answers do (`sinks/file_commit.py`): a batch that is done again finds that its file is there.
+Files get there as answers do (`sinks/file_commit.py`): a batch that is done again finds its file there.
 """
 
 from __future__ import annotations
