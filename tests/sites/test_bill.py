@@ -36,7 +36,7 @@ def test_a_link_is_billed_for_what_is_in_its_files(tmp_path: Path) -> None:
     assert link.file_bytes == sum(file.stat().st_size for file in folder.glob("*.parquet"))
     (row,) = bill.to_json()["links"]
     assert row["predicted_bytes"] == pytest.approx(9 * 16.0)
-    head, titles, line = bill.pretty().splitlines()
+    head, _, line = bill.pretty().splitlines()
     assert head == "q: simple, all at oslo, 9 s of event time"
     assert line.split()[:6] == ["paris", "->", "oslo", "144", "48", "6"]
 

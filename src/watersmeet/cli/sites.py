@@ -21,6 +21,7 @@ from watersmeet.cli.pipeline_files import read_queries, statistics_for
 from watersmeet.cli.run_request import ALL_SITES, Request
 from watersmeet.cli.terminal.messages import tell, tell_error, tell_event
 from watersmeet.cli.terminal.progress_display import count
+from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.cli.terminal.stop_signals import StopRequest, catch_stop
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.advice import SiteOption
@@ -30,6 +31,8 @@ from watersmeet.sites.bill import Bill, draw_up
 from watersmeet.sites.choose_plan import choose_plan, plan_of
 from watersmeet.sites.run_site import ALL_CORES, check_site_options, link_folder
 from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, read_source
+from watersmeet.spark.storage.disk import make_private
+from watersmeet.spark.storage.paths import local_path
 from watersmeet.sql import parse_statements
 
 POLL_S = 0.2
@@ -121,6 +124,18 @@ class _Bills:
         return bills
 
 
+def _log_folder(request: Request) -> Path:
+    """Where the logs of Spark go: the checkpoint, if it is on a disk of this machine."""
+    root = local_path(absolute_checkpoint(request.checkpoint_root))
+    if root is None:
+        return temporary_log().parent
+    try:
+        make_private(root)
+    except OSError as error:
+        raise ConfigurationError(f"the checkpoint {root} cannot be made: {error.strerror}") from None
+    return root
+
+
 @dataclass
 class Member:
     """One site's process, and what it has said last."""
@@ -154,8 +169,8 @@ class Fleet:
 
     def __init__(self, request: Request, sites: tuple[str, ...]) -> None:
         self._request = request
-        root = Path(absolute_checkpoint(request.checkpoint_root))
-        self._members = [self._start(site, root) for site in sites]
+        self._folder = _log_folder(request)
+        self._members = [self._start(site) for site in sites]
         self._readers = [
             threading.Thread(target=self._read, args=(member,), daemon=True) for member in self._members
         ]
@@ -183,12 +198,8 @@ class Fleet:
                 tell_error(f"site {member.site}: {said}\nSpark's own messages are in {member.log}")
         return next((code if code > 0 else 1 for code in codes if code not in (0, 130, 143)), 0)
 
-    def _start(self, site: str, root: Path) -> Member:
-        log = root / f"{site}.log"
-        try:
-            log.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"the checkpoint {root} cannot be made: {error.strerror}") from None
+    def _start(self, site: str) -> Member:
+        log = self._folder / f"{site}.log"
         asked = replace(self._request, site=site, as_json=True, log=log)
         command = [sys.executable, "-m", *asked.words(asked.conf)]
         # A session of its own: Ctrl-C reaches this process, which tells the sites once, in its own time.

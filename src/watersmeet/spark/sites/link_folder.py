@@ -61,7 +61,7 @@ class LinkFolder:
         whole = frame if rows is None else rows.unionAll(frame)
         options = {**SPARED, "compression": "zstd"}
         # One file: it is seen as a whole or not at all, the marks with the rows that they are after.
-        whole.coalesce(1).write.format(FORMAT).options(**options).save(f"{self.path}/{attempt.staging}")
+        whole.coalesce(1).write.format(FORMAT).options(**options).save(spark_path(f"{self.path}/{attempt.staging}"))
         commit(tree, writer, attempt)
 
     def read(self) -> DataFrame:
