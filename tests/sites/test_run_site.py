@@ -33,7 +33,7 @@ from watersmeet.sql import parse_pipeline
 
 EXAMPLE = EXAMPLES / "sites" / "pmjoin-example-1"
 SITES = ("n1", "n2", "n3")
-SECONDS = 200
+SECONDS = 600
 FINITE = RunOptions(available_now=True, flush=True)
 EXPECTED = """
     SELECT s1.dest, s1.ts, s2.ts, s3.ts, greatest(s1.ts, s2.ts, s3.ts)

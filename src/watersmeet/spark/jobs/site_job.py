@@ -23,6 +23,7 @@ from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.session.connectors import hide_options, refusals_named
 from watersmeet.spark.session.environment import keep_renames_safe
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.formats import FORMATS, format_of
 from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 from watersmeet.spark.sinks.target import BatchSink, Target
@@ -67,7 +68,13 @@ class SiteJob(PolledQuery):
             {source: link.read() for source, link in self.incoming.items()},
             self.checkpoint.control(),
         ).messages()
-        fill = SiteFill(tasks=self.tasks, links=self.outgoing, sink=self._sink(), on_progress=self._note)
+        fill = SiteFill(
+            tasks=self.tasks,
+            links=self.outgoing,
+            sink=self._sink(),
+            plans=BatchPlans(self.spark, self.checkpoint.spark_folder),
+            on_progress=self._note,
+        )
         keep_renames_safe(self.spark, self.checkpoint.folder)
         writer = (
             messages.writeStream.foreachBatch(fill)

@@ -15,6 +15,7 @@ from watersmeet.spark.exchange.codec import KIND
 from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelRows
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.answer_ids import Origin
+from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.target import Batch, BatchSink
 from watersmeet.spark.sites.compile import answers_in
 from watersmeet.spark.sites.link_file import Marks, marks_for
@@ -36,6 +37,7 @@ class SiteFill:
     tasks: SiteTasks
     links: Mapping[str, LinkFolder]  # by the site they go to
     sink: BatchSink
+    plans: BatchPlans
     on_progress: OnProgress
 
     def __call__(self, messages: DataFrame, batch: int) -> None:
@@ -54,6 +56,7 @@ class SiteFill:
         if has_answers:
             own = Batch(
                 number=batch,
+                plan=self.plans.of(batch),
                 origin=Origin(writer, batch),
                 queries=frozenset({writer}),
                 answers=lambda _: answers_in(self.tasks, messages),
@@ -82,11 +85,12 @@ class SiteFill:
         if not sends and before == after:
             return
         rows = link_rows(messages, LevelRows.__name__, _SOURCE, _CHUNK, sends) if sends else None
-        plan = site.program.fingerprint
+        fingerprint = site.program.fingerprint
         link.publish(
             rows,
-            lambda previous: Marks(plan, batch, previous, after).body(),
+            lambda previous: Marks(fingerprint, batch, previous, after).body(),
             batch=batch,
+            plan=self.plans.of(batch),
             writer=writer,
         )
 

@@ -42,26 +42,30 @@ class LinkFolder:
     def name(self) -> str:
         return f"the link from {self.source} to {self.target}"
 
-    def publish(self, rows: Rows, marks: MarksAfter, *, batch: int, writer: str) -> None:
+    def publish(self, rows: Rows, marks: MarksAfter, *, batch: int, plan: str, writer: str) -> None:
         """Puts a batch's file onto the link, unless it is there already."""
         try:
-            self._publish(rows, marks, batch, FileWriter(f"{self.source}-{self.target}", writer))
+            self._publish(rows, marks, batch, plan, FileWriter(f"{self.source}-{self.target}", writer))
         except OSError as error:
             raise DataError(f"{self.name}: {error}. Look at {self.path}, {RESUME}") from error
 
-    def _publish(self, rows: Rows, marks: MarksAfter, batch: int, writer: FileWriter) -> None:
+    def _publish(self, rows: Rows, marks: MarksAfter, batch: int, plan: str, writer: FileWriter) -> None:
         tree = open_tree(self.spark, self.path)
         queries = frozenset({writer.id})
-        attempt = begin(tree, writer, batch=batch, queries=queries, token=secrets.token_hex(4))
+        token = secrets.token_hex(4)
+        attempt = begin(tree, writer, batch=batch, queries=queries, token=token, plan=plan)
         if not attempt.due:
             return
-        body = marks(last_batch(tree, writer))
-        line = f"SELECT '{MARKS}' AS {SOURCE}, X'{body.hex()}' AS {BODY}"
-        frame = (rows.sparkSession if rows is not None else self.spark).sql(line)
+        body = bytearray(marks(last_batch(tree, writer)))
+        session = rows.sparkSession if rows is not None else self.spark
+        # No SQL text: Spark's own stack may overflow on a literal of some hundred characters.
+        frame = session.range(1).select(F.lit(MARKS).alias(SOURCE), F.lit(body).alias(BODY))
         whole = frame if rows is None else rows.unionAll(frame)
         options = {**SPARED, "compression": "zstd"}
         # One file: it is seen as a whole or not at all, the marks with the rows that they are after.
-        whole.coalesce(1).write.format(FORMAT).options(**options).save(spark_path(f"{self.path}/{attempt.staging}"))
+        whole.coalesce(1).write.format(FORMAT).options(**options).save(
+            spark_path(f"{self.path}/{attempt.staging}")
+        )
         commit(tree, writer, attempt)
 
     def read(self) -> DataFrame:
