@@ -22,6 +22,7 @@ class Fault:
 
 MACHINE = ("tests/machine",)
 CLOCKS = ("tests/testing/test_clocks.py",)
+SITES = ("tests/testing/test_sites.py",)
 
 FAULTS = (
     # read
@@ -200,8 +201,8 @@ FAULTS = (
     Fault(
         "tuples that several levels need are handed to the last of them",
         "spark/multiquery/stage.py",
-        "self._handed_on.append(replace(message, level=min(further)))",
-        "self._handed_on.append(replace(message, level=max(further)))",
+        "self.handed_on.append(replace(message, level=min(further)))",
+        "self.handed_on.append(replace(message, level=max(further)))",
     ),
     # crashes, repeated tasks, tasks believed dead
     Fault(
@@ -318,5 +319,48 @@ FAULTS = (
         "self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))",
         "self._apply(change, batch - 1)",
         MACHINE,
+    ),
+    # sites
+    Fault(
+        "marks of a link count before the files that they follow are read",
+        "kernel/progress/link_marks.py",
+        "waiting.pop(self.last.get(link, FIRST), None)",
+        "waiting.pop(min(waiting, default=FIRST), None)",
+        SITES,
+    ),
+    Fault(
+        "the results of a join are believed to be as far as the fastest of its inputs",
+        "spark/sites/link_file.py",
+        "return {origin: min(",
+        "return {origin: max(",
+        SITES,
+    ),
+    Fault(
+        "a tuple whose value decides takes every way",
+        "spark/sites/pack.py",
+        "if send.guard is not None and rows.num_rows:",
+        "if False:",
+        SITES,
+    ),
+    Fault(
+        "a result whose value decides takes every way",
+        "spark/sites/stage.py",
+        "batch if send.guard is None else batch.filter(",
+        "batch if True else batch.filter(",
+        SITES,
+    ),
+    Fault(
+        "a tuple that is late at its site is sent on",
+        "spark/sites/stage.py",
+        ">= before[alias]",
+        ">= BEGINNING",
+        SITES,
+    ),
+    Fault(
+        "the end of a site's own input is taken for that of its links",
+        "spark/sites/stage.py",
+        "dict.fromkeys(self.plan.names, NEVER)",
+        "dict.fromkeys(bounds.now, NEVER)",
+        SITES,
     ),
 )

@@ -23,6 +23,11 @@ COMMANDS = {
         "run_command",
         "Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command.",
     ),
+    "sites": Command(
+        "sites",
+        "sites_command",
+        "Run all sites of a pipeline file here, each with a Spark of its own; say what crossed each link.",
+    ),
     "serve": Command(
         "serve",
         "serve_command",

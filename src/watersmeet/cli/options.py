@@ -14,6 +14,13 @@ Master = Annotated[str, typer.Option(help="The Spark master.")]
 Conf = Annotated[
     list[str] | None, typer.Option(help="A Spark setting; may be repeated.", metavar="KEY=VALUE")
 ]
+PlanName = Annotated[
+    str | None,
+    typer.Option(
+        help="A plan across sites, as explain --sites names it [default: the cheapest that runs].",
+        metavar="NAME",
+    ),
+]
 StatisticsFile = Annotated[
     Path | None,
     typer.Option(help="Statistics to plan by [default: FILE.stats.json if there].", metavar="S.json"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile, StatisticsFile
+from watersmeet.cli.options import DEFAULT_MASTER, Conf, Master, PipelineFile, PlanName, StatisticsFile
 from watersmeet.cli.pipeline_files import connectors_of, read_declared, statistics_for
 from watersmeet.cli.run_request import Request
 from watersmeet.cli.spark_session import explained, parse_settings, spark_session, tables_aside
@@ -28,8 +28,8 @@ from watersmeet.cli.terminal.stop_signals import StopRequest, catch_stop
 from watersmeet.errors import WatersmeetError
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.session import Session
-from watersmeet.spark.jobs.job import Job
-from watersmeet.spark.jobs.pipeline_run import PipelineRun
+from watersmeet.sites.run_site import SiteRequest, check_site_options, master_of, start_site
+from watersmeet.spark.jobs.pipeline_run import AnyJob, PipelineRun
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.session.packages import add_packages
 
@@ -84,6 +84,11 @@ def run_command(
             metavar="auto|shares|pipeline|rewrite|native",
         ),
     ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(help="Run only this site's part of a plan across sites.", metavar="SITE"),
+    ] = None,
+    plan: PlanName = None,
 ) -> None:
     """Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command."""
     request = Request(
@@ -101,13 +106,18 @@ def run_command(
         shed=shed,
         hot_keys=hot_keys,
         routing=routing,
+        site=site,
+        plan=plan,
     )
     raise typer.Exit(run_pipeline(request))
 
 
 def run_pipeline(request: Request) -> int:
     """Runs what was asked for; the exit code. Mistakes are found before Spark starts where they can be."""
-    request.options()
+    options = request.options()
+    if request.site is not None:
+        check_site_options(options)
+        request = replace(request, master=master_of(request.file, request.site, request.master))
     settings = {**parse_settings(request.conf), **request.settings()}
     statistics = statistics_for(request.file, request.stats)
     read_declared(request.file)
@@ -150,12 +160,7 @@ class Run:
 
     def _start(self) -> PipelineRun:
         try:
-            run = self.session.start(
-                self.request.file,
-                checkpoint=self.request.checkpoint_root,
-                options=self.request.options(),
-                statistics=self.statistics,
-            )
+            run = self._started()
         except Exception as error:
             raise explained(error) from None
         tell_inferred(self.request.as_json, run.inferred)
@@ -163,6 +168,24 @@ class Run:
             self._tell_event("passed_over", query=name)
             tell(f"{name} is passed over: an earlier --flush has ended its input, and it has all its answers")
         return run
+
+    def _started(self) -> PipelineRun:
+        request = self.request
+        if request.site is None:
+            return self.session.start(
+                request.file,
+                checkpoint=request.checkpoint_root,
+                options=request.options(),
+                statistics=self.statistics,
+            )
+        part = SiteRequest(
+            file=request.file,
+            site=request.site,
+            checkpoint=request.checkpoint_root,
+            plan=request.plan,
+            statistics=self.statistics,
+        )
+        return start_site(self.session, part, request.options())
 
     def _show(self, run: PipelineRun, stop: StopRequest) -> None:
         as_json, jobs = self.request.as_json, run.jobs
@@ -172,7 +195,7 @@ class Run:
         self._tell_event("start", queries=[job.name for job in jobs], checkpoint=self.request.checkpoint_root)
         with open_display(console, title=str(self.request.file), as_json=as_json, as_lines=prints) as display:
 
-            def show(job: Job, progress: Progress) -> None:
+            def show(job: AnyJob, progress: Progress) -> None:
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 

@@ -19,6 +19,7 @@ from watersmeet.spark.jobs.pipeline_file import default_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit
 
 AUTO = "auto"
+ALL_SITES = ""
 ON_OFF = {"on": "true", "off": "false"}
 
 
@@ -40,6 +41,12 @@ class Request:
     shed: str | None = None
     hot_keys: str | None = None
     routing: str | None = None
+    site: str | None = None  # whose part to run; ALL_SITES: all of them
+    plan: str | None = None
+
+    @property
+    def is_of_all_sites(self) -> bool:
+        return self.site == ALL_SITES
 
     @property
     def checkpoint_root(self) -> str:
@@ -56,6 +63,8 @@ class Request:
         except ValueError as error:
             raise ConfigurationError(f"--trigger: {error}") from None
         limit = parse_limit(self.state_limit, self.shed, ("--state-limit", "--shed"))
+        if self.plan is not None and self.site is None:
+            raise ConfigurationError("--plan names a plan across sites, so it goes with --site")
         return RunOptions(
             trigger_us=trigger_us,
             available_now=self.available_now,
@@ -78,21 +87,27 @@ class Request:
         return {SWITCH: ON_OFF[self.hot_keys]}
 
     def command(self) -> str:
-        """The command that asks for the same again, which resumes."""
-        words = ["watersmeet", "run", str(self.file)]
+        """The command that asks for the same again, which resumes; secrets written out are left out."""
+        return shlex.join(self.words(shown_settings(self.conf)))
+
+    def words(self, conf: Sequence[str]) -> list[str]:
+        """The words of the command, with these settings."""
+        words = ["watersmeet", "sites" if self.is_of_all_sites else "run", str(self.file)]
         words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
         words += ["--available-now"] if self.available_now else []
         words += ["--flush"] if self.flush else []
         words += ["--trigger", self.trigger] if self.trigger is not None else []
         words += ["--checkpoint", self.checkpoint] if self.checkpoint is not None else []
-        words += [word for setting in shown_settings(self.conf) for word in ("--conf", setting)]
+        words += [word for setting in conf for word in ("--conf", setting)]
         words += ["--stats", str(self.stats)] if self.stats is not None else []
         words += ["--state-limit", self.state_limit] if self.state_limit is not None else []
         words += ["--shed", self.shed] if self.shed is not None else []
         words += ["--log", str(self.log)] if self.log is not None else []
         words += ["--hot-keys", self.hot_keys] if self.hot_keys is not None else []
         words += ["--routing", self.routing] if self.routing is not None else []
-        return shlex.join([*words, *(["--json"] if self.as_json else [])])
+        words += ["--site", self.site] if self.site else []
+        words += ["--plan", self.plan] if self.plan is not None else []
+        return [*words, *(["--json"] if self.as_json else [])]
 
 
 def shown_settings(settings: Sequence[str]) -> list[str]:

@@ -28,6 +28,7 @@ from watersmeet.kernel.multiquery import (
 from watersmeet.kernel.output import DistinctValues
 from watersmeet.kernel.progress import (
     LatenessPolicy,
+    LinkMarks,
     Punctuation,
     RowPositions,
     StreamBounds,
@@ -79,6 +80,7 @@ __all__ = [
     "JoinLayout",
     "LatePayload",
     "LatenessPolicy",
+    "LinkMarks",
     "LiveValues",
     "MultiwayJoin",
     "Numbered",

@@ -4,6 +4,7 @@ from watersmeet.query.duration import format_duration, parse_duration
 from watersmeet.query.expression import ANSWER_TIME, ColumnRef, Expr, column_expr
 from watersmeet.query.join_graph import Attribute, AttributeClass, JoinGraph
 from watersmeet.query.query import MAX_INPUTS, Aggregate, Input, Output, Pipeline, Query
+from watersmeet.query.site import Link, Site
 from watersmeet.query.stream import DAY_US, NO_LIMIT, Column, Connector, Sink, Stream
 from watersmeet.query.window import (
     BEGINNING,
@@ -40,12 +41,14 @@ __all__ = [
     "Expr",
     "Input",
     "JoinGraph",
+    "Link",
     "Output",
     "Pipeline",
     "Query",
     "RangeWindow",
     "RowsWindow",
     "Sink",
+    "Site",
     "Stream",
     "TumbleRowsWindow",
     "TumbleWindow",

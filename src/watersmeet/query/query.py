@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from watersmeet.query.duration import format_duration
 from watersmeet.query.expression import ColumnRef, Expr
 from watersmeet.query.join_graph import JoinGraph
+from watersmeet.query.site import Link, Site
 from watersmeet.query.stream import Sink, Stream
 from watersmeet.query.window import Window
 
@@ -132,11 +133,13 @@ def _lines(graph: JoinGraph) -> list[str]:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline file, bound: its streams, its sinks and its queries in order."""
+    """A pipeline file, bound: its streams, its sinks, its queries in order, its sites and their links."""
 
     streams: tuple[Stream, ...] = ()
     sinks: tuple[Sink, ...] = ()
     queries: tuple[Query, ...] = ()
+    sites: tuple[Site, ...] = ()
+    links: tuple[Link, ...] = ()
 
     def sink(self, name: str) -> Sink | None:
         return next((sink for sink in self.sinks if sink.name.lower() == name.lower()), None)
@@ -144,5 +147,7 @@ class Pipeline:
     def pretty(self) -> str:
         parts = [f"stream {stream.pretty()}" for stream in self.streams]
         parts += [f"sink {sink.pretty()}" for sink in self.sinks]
+        parts += [f"site {site.pretty()}" for site in self.sites]
+        parts += [f"link {link.pretty()}" for link in self.links]
         parts += [query.pretty() for query in self.queries]
         return "\n\n".join(parts)

@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType
-
 from watersmeet.kernel import StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, Stream
-from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.compile.plan_tasks import plan_tasks
 from watersmeet.spark.compile.tasks import TaskOptions
 from watersmeet.spark.exchange.hot_keys import DEFAULT_MIN_ROWS, HotKeySettings
-from watersmeet.spark.multiquery.answers import AnswerDecoder
+from watersmeet.spark.multiquery.answers import AnswerDecoder, declared_types
 from watersmeet.spark.multiquery.compile import dataflow_fingerprint
 from watersmeet.spark.multiquery.levels import dataflow_inputs, plan_levels
 from watersmeet.spark.multiquery.ship import ship_inline
@@ -52,7 +48,7 @@ def query_dataflow(
     streams = plan.query.streams
     hot = HotKeySettings(str(routing), setup.may_heat, setup.hot_min_rows)
     options = TaskOptions(
-        types=_types(streams),
+        types=declared_types(streams),
         direct=direct_streams(streams) if setup.direct_files else {},
         limit=setup.state_limit,
         hot=hot if setup.hot_values else None,
@@ -82,17 +78,9 @@ def queries_dataflow(
         starts=starts,
         tuning=setup.tuning,
     )
-    return QueriesDataflow(tasks, AnswerDecoder(ship, queries, _types(streams)))
+    return QueriesDataflow(tasks, AnswerDecoder(ship, queries, declared_types(streams)))
 
 
 def direct_streams(streams: Sequence[Stream]) -> dict[str, str | None]:
     """The streams whose Parquet files the engine would read itself; folders hold no column of theirs."""
     return {stream.name: None for stream in streams if may_be_files(stream)}
-
-
-def _types(streams: Sequence[Stream]) -> dict[str, dict[str, DataType]]:
-    """The types of the streams' columns as Spark has them."""
-    return {
-        stream.name: {column.name: from_arrow_type(arrow_type(column.type)) for column in stream.columns}
-        for stream in streams
-    }

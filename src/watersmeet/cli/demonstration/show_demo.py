@@ -20,6 +20,7 @@ from watersmeet.plan.explain.physical import explain_plan
 from watersmeet.query import Pipeline
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import Job
+from watersmeet.spark.jobs.pipeline_run import AnyJob
 from watersmeet.spark.metrics.progress import Progress
 
 TOP = 10  # destinations shown
@@ -65,7 +66,7 @@ def _join(demo: Demo, session: Session, file: Path, console: Console, until: Cal
     run = session.start(file)
     with open_display(console, title="packets to the same destination through three routers") as display:
 
-        def show(job: Job, progress: Progress) -> None:
+        def show(job: AnyJob, progress: Progress) -> None:
             batches.append(progress)
             display.show(progress)
 
@@ -75,7 +76,9 @@ def _join(demo: Demo, session: Session, file: Path, console: Console, until: Cal
         run.follow(show, until=is_done)
     run.stop()
     answers = session.spark.read.parquet(str(file.parent / "out")).toArrow() if batches else pa.table({})
-    return Outcome(session.read(file), run.jobs[0], in_microseconds(answers, "answer_time"), tuple(batches))
+    (job,) = run.jobs
+    assert isinstance(job, Job), "the demonstration runs at one place"
+    return Outcome(session.read(file), job, in_microseconds(answers, "answer_time"), tuple(batches))
 
 
 def _show_top(console: Console, outcome: Outcome) -> None:

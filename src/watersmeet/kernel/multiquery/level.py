@@ -44,7 +44,7 @@ class Use:
             if relation.slot is not None:
                 behind[relation.slot] = name, BEHIND
             else:
-                behind |= {slot: (name, behind_column(slot)) for slot in slots[relation.source]}
+                behind |= {slot: (name, behind_column(slot)) for slot in slots.get(relation.source, ())}
         needed: dict[str, list[str]] = {name: [] for name in members.relations}
         for name, column in dict.fromkeys(
             [*behind.values(), *(p for one in columns.values() for p in one.values())]

@@ -1,7 +1,16 @@
 """How far streams have come: watermarks, bounds of single streams, row positions for ROWS windows."""
 
+from watersmeet.kernel.progress.link_marks import LinkMarks
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.progress.stream_bounds import StreamBounds
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, describe_policies
 
-__all__ = ["LatenessPolicy", "Punctuation", "RowPositions", "StreamBounds", "Watermark", "describe_policies"]
+__all__ = [
+    "LatenessPolicy",
+    "LinkMarks",
+    "Punctuation",
+    "RowPositions",
+    "StreamBounds",
+    "Watermark",
+    "describe_policies",
+]

@@ -210,7 +210,7 @@ def alike_partitions(plan: PMJoin) -> list[PartitionPlan]:
     """The partitions' plans, those of one structure as one, rates added up; the names are titles."""
     alike: dict[str, list[PartitionPlan]] = {}
     for part in plan.partitions:
-        alike.setdefault(_structure(part.plan), []).append(part)
+        alike.setdefault(structure(part.plan), []).append(part)
     found = []
     for parts in alike.values():
         names = ", ".join(part.name for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
@@ -228,11 +228,11 @@ def _branches(blocks: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _structure(plan: StreamLeaf | MJoin) -> str:
-    """What two partitions' plans must share to be printed as one: streams, sites and order."""
+def structure(plan: StreamLeaf | MJoin) -> str:
+    """What two partitions' plans must share to be taken for one: streams, sites and order."""
     if isinstance(plan, StreamLeaf):
         return f"{plan.name}@{plan.site}"
-    return f"({' '.join(_structure(child) for child in _plain(plan.inputs))})@{plan.site}"
+    return f"({' '.join(structure(child) for child in _plain(plan.inputs))})@{plan.site}"
 
 
 def _added(plans: Sequence[StreamLeaf | MJoin]) -> StreamLeaf | MJoin:

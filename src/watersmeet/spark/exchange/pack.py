@@ -54,7 +54,7 @@ class Pack:
         """Each bucket's tuples, if any, and the stream's progress; with `only`, those of one bucket."""
         table = self.hot.table() if self.hot else NO_HOT_VALUES
         buckets = range(len(self.labels)) if only is None else [only]
-        for collected in collect(batches, self._usable, self.tuning, self.max_ahead_us):
+        for collected in collect(batches, self.usable, self.tuning, self.max_ahead_us):
             hashes = hash_keys(self.grid, self.layout, collected.tuples)
             sent: list[Message] = [self._progress(bucket, collected, table, hashes) for bucket in buckets]
             if 0 in buckets and (collected.null_times or collected.ahead):
@@ -90,7 +90,7 @@ class Pack:
             ahead=collected.ahead,
         )
 
-    def _usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that may join; under a ROWS window every tuple with an event time counts."""
         needed = [TS] if self.layout.window.counts_rows else [TS, *(name for _, name in self.layout.keys)]
         usable = np.ones(batch.num_rows, np.bool_)

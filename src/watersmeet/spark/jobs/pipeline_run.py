@@ -17,10 +17,12 @@ from watersmeet.query import Column
 from watersmeet.spark.jobs.dead_letters import DeadLetters
 from watersmeet.spark.jobs.job import Job
 from watersmeet.spark.jobs.run_lock import RunLock
+from watersmeet.spark.jobs.site_job import SiteJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.session.failures import explain_failure
 
-OnProgress = Callable[[Job, Progress], None]
+AnyJob = Job | SiteJob  # a query, or one site's part of it
+OnProgress = Callable[[AnyJob, Progress], None]
 Answer = TypeVar("Answer")
 OnFailure = Callable[[str, WatersmeetError, bool], None]  # of which query, and whether it is tried again
 
@@ -37,7 +39,7 @@ class PipelineRun:
     whose input an earlier run has ended: they are passed over. `failures` are those of failed queries.
     """
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[AnyJob, ...]
     dead_letters: tuple[DeadLetters, ...] = ()
     inferred: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     ended: tuple[str, ...] = ()
@@ -55,7 +57,7 @@ class PipelineRun:
         """
         if self.lock is not None:
             self.lock.when_lost(self._stop_all)
-        starting: list[DeadLetters | Job] = []
+        starting: list[DeadLetters | AnyJob] = []
         try:
             for each in self._everything:
                 self._settle(starting)
@@ -139,7 +141,7 @@ class PipelineRun:
         if problems:
             raise problems[0]
 
-    def _start(self, query: DeadLetters | Job) -> None:
+    def _start(self, query: DeadLetters | AnyJob) -> None:
         """Starts a query. A mistake in the file or the request is raised; any other failure is its own."""
         try:
             query.start()
@@ -149,7 +151,7 @@ class PipelineRun:
                 raise name_failure(query.name, explained, of=len(self._everything)) from None
             self.failures[query.name] = explained
 
-    def _settle(self, starting: list[DeadLetters | Job]) -> None:
+    def _settle(self, starting: list[DeadLetters | AnyJob]) -> None:
         """Waits until there is room for one more query that starts."""
         deadline = time.monotonic() + self.settle_s
         while len(starting) >= STARTING_AT_ONCE and time.monotonic() < deadline:
@@ -157,7 +159,7 @@ class PipelineRun:
             if len(starting) >= STARTING_AT_ONCE:
                 time.sleep(self.poll_s)
 
-    def _ask(self, query: DeadLetters | Job, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    def _ask(self, query: DeadLetters | AnyJob, ask: Callable[[], Answer], otherwise: Answer) -> Answer:
         """What a query says of itself; what it raises is its failure, after which it is not asked again."""
         if query.name in self.failures:
             return otherwise
@@ -177,7 +179,7 @@ class PipelineRun:
             self._reported[each.name] = len(events)
 
     @property
-    def _everything(self) -> tuple[DeadLetters | Job, ...]:
+    def _everything(self) -> tuple[DeadLetters | AnyJob, ...]:
         return (*self.dead_letters, *self.jobs)
 
 

@@ -20,10 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
 from watersmeet.kernel import ANSWER_TS, QUERY
 from watersmeet.query import ANSWER_TIME, DAY_US, Query, Stream
+from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import decode
@@ -154,6 +156,14 @@ class AnswerDecoder:
 def column_types(streams: Sequence[Stream], sources: Mapping[str, DataFrame]) -> Types:
     """The types of the streams' columns as Spark knows them."""
     return {s.name: {f.name: f.dataType for f in sources[s.name].schema.fields} for s in streams}
+
+
+def declared_types(streams: Sequence[Stream]) -> Types:
+    """The types of the streams' columns as Spark has them, by their declarations alone."""
+    return {
+        stream.name: {column.name: from_arrow_type(arrow_type(column.type)) for column in stream.columns}
+        for stream in streams
+    }
 
 
 def json_text(outputs: str) -> str:

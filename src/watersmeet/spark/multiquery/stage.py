@@ -30,6 +30,7 @@ from watersmeet.kernel import (
 )
 from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow, TailTemplate
+from watersmeet.spark.exchange.codec import Codec
 from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import (
@@ -133,7 +134,7 @@ class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput | None, Itera
     """Runs one level."""
 
     codec = LEVEL_MESSAGES
-    bucket_type = LevelState
+    bucket_type: type[LevelState] = LevelState
 
     def __init__(self, plan: LevelPlan) -> None:
         self.plan: LevelPlan = plan
@@ -158,18 +159,20 @@ class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput | None, Itera
 
 
 class LevelWork:
-    """One micro-batch of one bucket of a level."""
+    """One micro-batch of one bucket of a level; what rows mean beyond that, a site's work says otherwise."""
+
+    codec: Codec[Any] = LEVEL_MESSAGES
 
     def __init__(self, plan: LevelPlan, bucket: LevelState, number: int, started: float) -> None:
         self.bucket = bucket
-        self._plan = plan
-        self._label = plan.labels[number]
+        self.plan = plan
+        self.label = plan.labels[number]
         self._started = started
         self._kernel_s = 0.0
-        self._own: list[LevelMessage] = []
-        self._handed_on: list[LevelMessage] = []
+        self.own: list[LevelMessage] = []
+        self.handed_on: list[LevelMessage] = []
         self._after: Mapping[str, int] = {}
-        self._frames = _MessageFrames(plan.tuning)
+        self._frames = _MessageFrames(plan.tuning, self.codec)
 
     def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput | None]:
         """What is for this level; all else is handed on, and the streams' bounds to the next level.
@@ -180,85 +183,98 @@ class LevelWork:
         if batch is None:
             raise DataError("a shared dataflow runs in a streaming query alone")
         for message in messages:
-            is_own = level_of(message) == self._plan.level
-            (self._own if is_own else self._handed_on).append(message)
-            if len(self._handed_on) >= self._plan.tuning.handed_on_at_once:
+            is_own = self.level_of(message) == self.plan.level
+            (self.own if is_own else self.handed_on).append(message)
+            if len(self.handed_on) >= self.plan.tuning.handed_on_at_once:
                 yield None
-        before, after = self._follow()
+        before, after = self.follow()
         self._after = after
-        if self._plan.level < self._plan.ship.dataflow.levels:
-            self._handed_on.append(self._bounds(before, after))
-        yield LevelInput(self._chunks(), before, after, batch)
+        if self.is_followed_by_level:
+            self.handed_on.append(self._bounds(before, after))
+        yield LevelInput(self.chunks(before), before, after, batch)
 
     def answer(self, found: Iterator[SharedRows]) -> Iterator[pd.DataFrame]:
         yield from self._hand_on()
         before = time.perf_counter()
         for rows in found:
             self._kernel_s += time.perf_counter() - before
-            yield from self._frames.put(self._messages(rows))
+            yield from self._frames.put(self.messages(rows))
             del rows  # not beside the next ones
             before = time.perf_counter()
         self._kernel_s += time.perf_counter() - before
 
     def finish(self) -> Iterator[pd.DataFrame]:
-        plan, bucket = self._plan, self.bucket
+        plan, bucket = self.plan, self.bucket
         metrics = SharedMetrics(plan.names, plan.ship.dataflow)
-        metrics.count(plan.level, self._own, bucket.bucket, bucket.feed_levels, plan.attributes)
+        metrics.count(plan.level, self.own, bucket.bucket, bucket.feed_levels, plan.attributes)
+        self.count(metrics)
         metrics.values["watermark_us"] = bucket.watermark(self._after)
         metrics.values["kernel_us"] = int(1e6 * self._kernel_s)
         metrics.values["stage_us"] = int(1e6 * (time.perf_counter() - self._started))
-        yield from self._frames.put([LevelMetrics(self._label, metrics.values.text)])
+        yield from self._frames.put([LevelMetrics(self.label, metrics.values.text)])
         yield from self._frames.flush()
 
+    def level_of(self, message: Any) -> int | None:
+        """The level that a message is for; None if it is to leave the dataflow."""
+        return level_of(message)
+
+    @property
+    def is_followed_by_level(self) -> bool:
+        """Whether somebody is to be told of the streams' progress."""
+        return self.plan.level < self.plan.ship.dataflow.levels
+
+    def count(self, metrics: SharedMetrics) -> None:
+        """Counts what the bucket itself does not know."""
+
     def _hand_on(self) -> Iterator[pd.DataFrame]:
-        messages, self._handed_on = self._handed_on, []
+        messages, self.handed_on = self.handed_on, []
         yield from self._frames.put(messages)
 
-    def _follow(self) -> tuple[dict[str, int], dict[str, int]]:
+    def follow(self) -> tuple[dict[str, int], dict[str, int]]:
         """How far the streams had come before this batch, and have after it; learns what values are alive."""
         state = self.bucket
         if state.bounds is None:
-            reported = next((message for message in self._own if isinstance(message, Bounds)), None)
+            reported = next((message for message in self.own if isinstance(message, Bounds)), None)
             if reported is None:
-                raise DataError(f"level {self._plan.level} got no report of the streams' progress")
+                raise DataError(f"level {self.plan.level} got no report of the streams' progress")
             known = json.loads(reported.body)
             if "live" in known:
                 state.live = LiveValues.from_json(known["live"])
             return known["before"], known["after"]
-        progress = [message for message in self._own if isinstance(message, InputProgress)]
-        said = [(self._plan.names[message.name], message.max_ts, message.now_us) for message in progress]
-        is_end = any(isinstance(message, EndOfInput) for message in self._own)
+        progress = [message for message in self.own if isinstance(message, InputProgress)]
+        said = [(self.plan.names[message.name], message.max_ts, message.now_us) for message in progress]
+        is_end = any(isinstance(message, EndOfInput) for message in self.own)
         before = dict(state.bounds.now)
-        after = state.bounds.advance(punctuate(said, self._plan.starts, is_end=is_end))
+        after = state.bounds.advance(punctuate(said, self.plan.starts, is_end=is_end))
         reports = decode_reports(message.frequent for message in progress if message.frequent)
-        state.live = state.live.followed(self._plan.ship.dataflow, reports, after)
+        state.live = state.live.followed(self.plan.ship.dataflow, reports, after)
         return before, after
 
     def _bounds(self, before: Mapping[str, int], after: Mapping[str, int]) -> Bounds:
         reported: dict[str, Any] = {"before": before, "after": after}
-        if self._plan.ship.dataflow.expected:
+        if self.plan.ship.dataflow.expected:
             reported["live"] = self.bucket.live.to_json()
-        return Bounds(self._label, self._plan.level + 1, json.dumps(reported).encode())
+        return Bounds(self.label, self.plan.level + 1, json.dumps(reported).encode())
 
-    def _chunks(self) -> dict[str, list[pa.RecordBatch]]:
+    def chunks(self, before: Mapping[str, int]) -> dict[str, list[pa.RecordBatch]]:
         """The tuples and results of a batch by their source; feeds that go further are handed on."""
         new: dict[str, list[pa.RecordBatch]] = {}
-        for message in self._own:
+        for message in self.own:
             if isinstance(message, LevelRows):
                 new.setdefault(message.source, []).append(message.chunk.batch)
                 levels = self.bucket.feed_levels.get(message.source, ())
-                further = [level for level in levels if level > self._plan.level]
+                further = [level for level in levels if level > self.plan.level]
                 if further:
-                    self._handed_on.append(replace(message, level=min(further)))
+                    self.handed_on.append(replace(message, level=min(further)))
         return new
 
-    def _messages(self, found: SharedRows) -> Iterator[LevelMessage]:
-        state, labels = self.bucket, self._plan.labels
-        batches = found.table.combine_chunks().to_batches(max_chunksize=self._plan.tuning.answer_rows)
+    def messages(self, found: SharedRows) -> Iterator[Any]:
+        state, labels = self.bucket, self.plan.labels
+        batches = found.table.combine_chunks().to_batches(max_chunksize=self.plan.tuning.answer_rows)
         if isinstance(found.target, TailTemplate):
             for batch in batches:
                 name = state.templates[found.target]
-                yield Answers(self._label, name, int(batch.num_rows), PackedChunk(batch))
+                yield Answers(self.label, name, int(batch.num_rows), PackedChunk(batch))
             return
         relation = state.relations[found.target]
         for batch in batches:
@@ -270,8 +286,9 @@ class LevelWork:
 class _MessageFrames:
     """Messages on their way out, in frames that are neither many nor large."""
 
-    def __init__(self, tuning: Tuning) -> None:
+    def __init__(self, tuning: Tuning, codec: Codec[Any]) -> None:
         self._tuning = tuning
+        self._codec = codec
         self._held: list[LevelMessage] = []
         self._nbytes = 0
 
@@ -286,7 +303,7 @@ class _MessageFrames:
 
     def flush(self) -> Iterator[pd.DataFrame]:
         if self._held:
-            yield LEVEL_MESSAGES.to_pandas(self._held)
+            yield self._codec.to_pandas(self._held)
         self._held, self._nbytes = [], 0
 
 

@@ -149,6 +149,11 @@ def commit(tree: Tree, writer: FileWriter, attempt: Attempt) -> None:
             tree.remove(f"{writer.log}/{name}")
 
 
+def last_batch(tree: Tree, writer: FileWriter) -> int:
+    """The newest batch of a writer that is committed; -1 if there is none."""
+    return _newest(tree.names(writer.log))
+
+
 def discard(tree: Tree, attempt: Attempt) -> None:
     """Ends a try that has no answers to publish."""
     tree.remove(attempt.staging)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.query import Column, JoinGraph, Pipeline, Query, Sink, Stream
+from watersmeet.query import Column, JoinGraph, Link, Pipeline, Query, Sink, Site, Stream
 from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
 from watersmeet.sql.binding.functions import refuse_functions
@@ -20,7 +20,8 @@ from watersmeet.sql.syntax.declare import (
     declare_stream,
     refuse_duplicates,
 )
-from watersmeet.sql.syntax.dialect import CreateSink, CreateStream
+from watersmeet.sql.syntax.declare_sites import at_declared_site, declare_links, declare_sites
+from watersmeet.sql.syntax.dialect import CreateLink, CreateSink, CreateSite, CreateStream
 from watersmeet.sql.syntax.nesting import TOO_DEEP
 from watersmeet.sql.syntax.parse import Select, parse_statement_list
 from watersmeet.sql.syntax.refuse import Source, span_of, suggest
@@ -37,6 +38,8 @@ class Statements:
     declarations: tuple[StreamDeclaration, ...]
     sinks: tuple[Sink, ...]
     selects: tuple[Select, ...]
+    sites: tuple[Site, ...] = ()
+    links: tuple[Link, ...] = ()
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -51,11 +54,16 @@ def parse_statements(text: str, file: str = "") -> Statements:
     sinks = [item for item in statements if isinstance(item, CreateSink)]
     refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in streams), "stream")
     refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in sinks), "sink")
+    declarations = tuple(declare_stream(source, item) for item in streams)
+    sites = declare_sites(source, [each for each in statements if isinstance(each, CreateSite)], declarations)
+    links = [each for each in statements if isinstance(each, CreateLink)]
     declared = Statements(
         source,
-        tuple(declare_stream(source, item) for item in streams),
+        tuple(at_declared_site(each, sites) for each in declarations),
         tuple(declare_sink(source, item) for item in sinks),
         tuple(item for item in statements if isinstance(item, Select)),
+        sites,
+        declare_links(source, links, sites, declarations),
     )
     filled = [select.sink.name for select in declared.selects if select.sink is not None]
     check_dead_letters(declared.declarations, declared.sinks, filled)
@@ -73,7 +81,7 @@ def parse_pipeline(text: str, *, file: str = "", infer: Infer | None = None) -> 
     )
     catalog = {stream.name: stream for stream in streams}
     queries = tuple(bind_select(select, catalog, statements.sinks) for select in statements.selects)
-    return Pipeline(streams, statements.sinks, queries)
+    return Pipeline(streams, statements.sinks, queries, statements.sites, statements.links)
 
 
 def bind_query(text: str, streams: Iterable[Stream]) -> Query:

@@ -35,6 +35,7 @@ class StreamDeclaration:
     span: Span
     event_time_span: Span
     dead_letters: Setting | None = None
+    site: Setting | None = None
 
     def complete(self, columns: Sequence[Column]) -> Stream:
         """The stream with columns found elsewhere, its event time checked against them."""
@@ -44,16 +45,16 @@ class StreamDeclaration:
 
 def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
     """The stream a CREATE STREAM declares."""
-    settings = _settings(source, tree.args.get("settings") or [])
+    settings = settings_of(source, tree.args.get("settings") or [])
     stream = Stream(
         name=tree.this.name,
         columns=_columns(source, tree.expressions),
-        event_time=_value(source, settings, "event_time"),
+        event_time=value_of(source, settings, "event_time"),
         lateness_us=_duration(source, settings, "lateness") or 0,
         idle_after_us=_duration(source, settings, "idle_after"),
         max_ahead_us=_max_ahead(source, settings),
-        site=_value(source, settings, "site"),
-        source=_connector(source, tree.this, settings, "stream"),
+        site=value_of(source, settings, "site"),
+        source=connector_of(source, tree.this, settings, "stream"),
     )
     at = settings.get("event_time")
     for key in [key for key in BY_EVENT_TIME if key in settings and at is None]:
@@ -66,7 +67,14 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
     event_time_span = span_of(at if at is not None else tree.this)
     if stream.columns:
         stream = _with_event_time(source, stream, event_time_span)
-    return StreamDeclaration(source, stream, span_of(tree.this), event_time_span, settings.get(DEAD_LETTERS))
+    return StreamDeclaration(
+        source,
+        stream,
+        span_of(tree.this),
+        event_time_span,
+        dead_letters=settings.get(DEAD_LETTERS),
+        site=settings.get("site"),
+    )
 
 
 def declare_sink(source: Source, tree: CreateSink) -> Sink:
@@ -78,8 +86,8 @@ def declare_sink(source: Source, tree: CreateSink) -> Sink:
             tree.this,
             f"Use letters, digits, spaces and - _ . after a letter, at most {_MOST_BYTES} in all.",
         )
-    settings = _settings(source, tree.args.get("settings") or [])
-    return Sink(name, _connector(source, tree.this, settings, "sink"))
+    settings = settings_of(source, tree.args.get("settings") or [])
+    return Sink(name, connector_of(source, tree.this, settings, "sink"))
 
 
 def check_dead_letters(
@@ -137,7 +145,7 @@ def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, 
     return tuple(columns)
 
 
-def _settings(source: Source, settings: list[Setting]) -> dict[str, Setting]:
+def settings_of(source: Source, settings: list[Setting]) -> dict[str, Setting]:
     refuse_duplicates(source, ((setting.this, span_of(setting)) for setting in settings), "setting")
     known = ("format", *STREAM_KEYS, DEAD_LETTERS)
     return {
@@ -146,7 +154,7 @@ def _settings(source: Source, settings: list[Setting]) -> dict[str, Setting]:
     }
 
 
-def _value(source: Source, settings: dict[str, Setting], key: str) -> str | None:
+def value_of(source: Source, settings: dict[str, Setting], key: str) -> str | None:
     setting = settings.get(key)
     if setting is None:
         return None
@@ -166,7 +174,7 @@ def _max_ahead(source: Source, settings: dict[str, Setting]) -> int | None:
 
 
 def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | None:
-    value = _value(source, settings, key)
+    value = value_of(source, settings, key)
     if value is None:
         return None
     try:
@@ -176,8 +184,8 @@ def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | N
         raise source.refuse(f"'{value}' is not a duration", settings[key], advice) from None
 
 
-def _connector(source: Source, name: exp.Expr, settings: dict[str, Setting], kind: str) -> Connector:
-    format_name = _value(source, settings, "format")
+def connector_of(source: Source, name: exp.Expr, settings: dict[str, Setting], kind: str) -> Connector:
+    format_name = value_of(source, settings, "format")
     if format_name is None:
         close = nearest("format", settings)
         raise source.refuse(

@@ -1,4 +1,4 @@
-"""The CQL dialect: Spark SQL with windows in brackets after a table, CREATE STREAM and CREATE SINK.
+"""The CQL dialect: Spark SQL with windows in brackets after a table, and declarations.
 
 Two rules keep this small. A window is only noted where it stands (its text is read later, see
 `windows.py`), so brackets in expressions stay array subscripts. And ordinary functions are parsed as a
@@ -56,6 +56,21 @@ class CreateSink(exp.Expression):
     """CREATE SINK name WITH (settings)."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "settings": False}
+
+
+class CreateSite(exp.Expression):
+    """CREATE SITE name WITH (settings)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "settings": False}
+
+
+class CreateLink(exp.Expression):
+    """CREATE LINK this TO expression WITH (settings)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "settings": False}
+
+
+Declaration = CreateStream | CreateSink | CreateSite | CreateLink
 
 
 class InsertInto(exp.Expression):
@@ -181,7 +196,7 @@ class CqlParser(SparkParser):
                 raise self._refuse("this window is never closed", start, "Close it with ].")
             node.meta.setdefault(WINDOWS, []).append((start.start, self._prev.end + 1))
 
-    def _parse_create(self) -> CreateStream | CreateSink:  # type: ignore[override]
+    def _parse_create(self) -> Declaration:  # type: ignore[override]
         kind = self._curr
         if self._match_text_seq("STREAM"):
             name = self._parse_name("stream")
@@ -192,11 +207,24 @@ class CqlParser(SparkParser):
         if self._match_text_seq("SINK"):
             name = self._parse_name("sink")
             return self.expression(CreateSink(this=name, settings=self._parse_settings()))
+        if self._match_text_seq("SITE"):
+            name = self._parse_name("site")
+            return self.expression(CreateSite(this=name, settings=self._parse_settings()))
+        if self._match_text_seq("LINK"):
+            return self._parse_link()
         raise self._refuse(
             f"CREATE {kind.text.upper()} is not part of the language" if kind else "CREATE what?",
             kind,
-            "Write CREATE STREAM name (columns) WITH (...) or CREATE SINK name WITH (...).",
+            "Write CREATE STREAM name (columns) WITH (...), or CREATE SINK, SITE or LINK.",
         )
+
+    def _parse_link(self) -> CreateLink:
+        source = self._parse_name("link")
+        if not self._match_text_seq("TO"):
+            advice = f"Write CREATE LINK {source.name} TO the other site WITH (...)."
+            raise self._refuse("a link joins two sites", self._curr, advice)
+        target = self._parse_name("link")
+        return self.expression(CreateLink(this=source, expression=target, settings=self._parse_settings()))
 
     def _at_paren(self) -> bool:
         return bool(self._curr) and self._curr.token_type == TokenType.L_PAREN

@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from watersmeet.errors import Span, SqlError
-from watersmeet.sql.syntax.dialect import Cql, CqlParser, CqlSyntaxError, CreateSink, CreateStream, InsertInto
+from watersmeet.sql.syntax.dialect import Cql, CqlParser, CqlSyntaxError, Declaration, InsertInto
 from watersmeet.sql.syntax.nesting import TOO_DEEP, refuse_deep_text, refuse_deep_tree
 from watersmeet.sql.syntax.refuse import Source, span_of
 
@@ -37,7 +37,7 @@ class Select:
     emit: Span | None = None
 
 
-Statement = CreateStream | CreateSink | Select
+Statement = Declaration | Select
 
 
 def parse_statement_list(source: Source) -> tuple[Statement, ...]:
@@ -111,7 +111,7 @@ def _parse_statement(source: Source, tokens: list[Token]) -> Statement:
     body, emit = _cut_emit(source, tokens)
     tree = _parse_tree(source, body)
     refuse_deep_tree(source, tree, _around(body))
-    if isinstance(tree, CreateStream | CreateSink):
+    if isinstance(tree, Declaration):
         return tree
     sink = tree.this if isinstance(tree, InsertInto) else None
     query = tree.expression if isinstance(tree, InsertInto) else tree

@@ -30,9 +30,10 @@ from watersmeet.lab.simulation import SECOND_US, Simulator
 from watersmeet.lab.wan.arrivals import Arrival, Joined
 from watersmeet.lab.wan.feed import row_of
 from watersmeet.lab.wan.network import Link, Traffic, Wan
-from watersmeet.lab.wan.pmjoin.placement import Placement, Port, Route, Split
+from watersmeet.lab.wan.pmjoin.operator import MJoinOperator
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.oracle.oracle import Answer
+from watersmeet.plan.sites.placement import PlacedJoin, Port, Route, Split, place
 from watersmeet.plan.sites.plan_tree import PlanNode
 from watersmeet.query import Query
 
@@ -55,6 +56,15 @@ class PmjoinRun:
         return sum(seen.bytes for seen in self.traffic.values()) / self.seconds
 
 
+@dataclass(eq=False)
+class PlacedOperator:
+    """A join of the plan at work; `silent` ones only take in."""
+
+    join: MJoinOperator
+    placed: PlacedJoin
+    silent: bool
+
+
 class PmjoinNetwork:
     """A plan's operators at their sites, joined by a WAN."""
 
@@ -74,14 +84,23 @@ class PmjoinNetwork:
         self._query = query
         self._keep_answers = keep_answers
         bound = delay_bound_us if delay_bound_us is not None else longest_delay_us(links)
-        placement = Placement(query, bound, keep_answers)
-        placement.place(plan, None)
-        self.operators = placement.operators
-        self._entries = [placement.entries[alias] for alias in query.graph.aliases]
-        sites = [*(entry.site for entry in self._entries), *(placed.join.site for placed in self.operators)]
-        self.wan = Wan(self.simulator, sites, links, random.Random(f"wan {seed}"))
+        placement = place(query, plan)
+        self.operators = [self._operator(placed, bound) for placed in placement.joins]
+        self._entries = placement.entries
+        self.wan = Wan(self.simulator, placement.sites, links, random.Random(f"wan {seed}"))
         self.lookups = 0
         self._answers: list[Joined] = []
+        self._known: dict[tuple[int, object], int] = {}  # the partition of a value, by router
+
+    def _operator(self, placed: PlacedJoin, bound_us: int | None) -> PlacedOperator:
+        is_bounded = bound_us is not None and not self._query.joins_delayed
+        lag = placed.links_before * bound_us if is_bounded and bound_us is not None else None
+        graph = self._query.graph
+        classes = [
+            frozenset(c for alias in names for c in graph.classes_of(alias)) for names in placed.inputs
+        ]
+        silent = placed.route is None and not self._keep_answers
+        return PlacedOperator(MJoinOperator(placed.site, classes, lag), placed, silent)
 
     def decides_by(self, input_: int) -> int | None:
         """The attribute class whose value says where an input's tuples go; None where all go the same way."""
@@ -95,11 +114,13 @@ class PmjoinNetwork:
     def is_stored(self, input_: int, tuple_: Joined) -> bool:
         """Whether a tuple goes to an operator that keeps it, so that it may meet later ones."""
         route = self._entries[input_].route
-        return route is not None and not self._port(route, tuple_).operator.silent
+        return route is not None and not self.operators[self._port(route, tuple_).join].silent
 
     def _target(self, input_: int, tuple_: Joined) -> str:
         entry = self._entries[input_]
-        return entry.site if entry.route is None else self._port(entry.route, tuple_).operator.join.site
+        if entry.route is None:
+            return entry.site
+        return self.operators[self._port(entry.route, tuple_).join].join.site
 
     def run(
         self, arrivals: Iterable[Arrival], *, measure_from_us: int | None = None, until_us: int | None = None
@@ -126,7 +147,7 @@ class PmjoinNetwork:
             seconds=max(end - start, 1) / SECOND_US,
             traffic=measured,
             lookups=lookups,
-            late=sum(placed.join.late for placed in self.operators),
+            late=sum(operator.join.late for operator in self.operators),
             largest_delay_us=max((seen.largest_delay_us for seen in measured.values()), default=0),
             answers=tuple(self._answers),
         )
@@ -142,10 +163,11 @@ class PmjoinNetwork:
         if isinstance(route, Port):
             return route
         value = tuple_.keys[route.attribute]
-        port = route.known.get(value)
-        if port is None:
-            port = route.known[value] = route.ports[route.router.partition_of(value)]
-        return port
+        at = (id(route.router), value)
+        partition = self._known.get(at)
+        if partition is None:
+            partition = self._known[at] = route.router.partition_of(value)
+        return route.ports[partition]
 
     def _send_on(self, route: Route, tuple_: Joined, site: str, size_bytes: float) -> None:
         if route is None:
@@ -154,18 +176,18 @@ class PmjoinNetwork:
             return
         port = self._port(route, tuple_)
         self.lookups += isinstance(route, Split)
-        target = port.operator.join.site
+        target = self.operators[port.join].join.site
         if target == site:
             self._deliver(port, tuple_)
         else:
             self.wan.send(site, target, size_bytes, self._deliver, port, tuple_)
 
     def _deliver(self, port: Port, tuple_: Joined) -> None:
-        placed = port.operator
-        if placed.silent:
+        operator = self.operators[port.join]
+        if operator.silent:
             return
-        for found in placed.join.receive(port.input, tuple_, self.simulator.now_us):
-            self._send_on(placed.route, found, placed.join.site, placed.result_bytes)
+        for found in operator.join.receive(port.input, tuple_, self.simulator.now_us):
+            self._send_on(operator.placed.route, found, operator.join.site, operator.placed.result_bytes)
 
     def answers(self, found: Sequence[Joined]) -> list[Answer]:
         """Combinations in FROM order, without those that a residual condition refuses."""

@@ -1,0 +1,69 @@
+"""One site's part of a query as a streaming DataFrame: what leaves its last level, for its sink and links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from watersmeet.kernel import ANSWER_TS
+from watersmeet.query import ANSWER_TIME
+from watersmeet.query.expression import quote_name
+from watersmeet.spark.compile.tasks import PackRows
+from watersmeet.spark.exchange.codec import BUCKET, KIND
+from watersmeet.spark.exchange.labels import every_bucket_sql
+from watersmeet.spark.exchange.messages import EndOfInput
+from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.metrics.progress import OBSERVATION
+from watersmeet.spark.multiquery.messages import Answers, LevelMetrics
+from watersmeet.spark.sites.messages import SITE_MESSAGES
+from watersmeet.spark.sites.tasks import SiteTasks
+from watersmeet.spark.stages.shipped_stage import ship_stage
+
+
+@dataclass(frozen=True)
+class SiteCompiler:
+    """Wires a site's tasks; any row of the stream `control` ends the input of its own streams."""
+
+    tasks: SiteTasks
+    sources: Mapping[str, DataFrame]  # the tuples of each stream, by name
+    links: Mapping[str, DataFrame]  # the rows of each link, by the site it comes from
+    control: DataFrame
+
+    def messages(self) -> DataFrame:
+        """What leaves the last level, as rows of messages."""
+        rows = self._arriving()
+        for stage in self.tasks.stages:
+            rows = rows.groupBy(BUCKET).transformWithStateInPandas(
+                ship_stage(stage), SITE_MESSAGES.spark_schema, "Append", "None"
+            )
+        is_metrics = F.col(KIND) == LevelMetrics.__name__
+        text = F.when(is_metrics, F.col(SITE_MESSAGES.column(LevelMetrics, "text")))
+        return self.tasks.metrics.observed(rows, OBSERVATION, text)
+
+    def _arriving(self) -> DataFrame:
+        """Spark's checkpoint knows sources by their order: streams as in FROM, links by name, the control."""
+        parts = [self._packed(task) for task in self.tasks.inputs]
+        parts += [
+            self.links[source].mapInArrow(self.tasks.links[source], SITE_MESSAGES.spark_schema)
+            for source in sorted(self.links)
+        ]
+        ends = SITE_MESSAGES.to_sql(EndOfInput, bucket=every_bucket_sql(self.tasks.labels))
+        return reduce(DataFrame.unionAll, [*parts, self.control.selectExpr(*ends)])
+
+    def _packed(self, task: PackRows) -> DataFrame:
+        source = self.sources[task.stream].alias(task.alias)
+        projected = source.selectExpr(*(f"{each.sql} AS {quote_name(each.name)}" for each in task.columns))
+        return projected.mapInArrow(task.pack, SITE_MESSAGES.spark_schema)
+
+
+def answers_in(tasks: SiteTasks, messages: DataFrame) -> DataFrame:
+    """The answers among the messages that leave the last level."""
+    blobs = messages.where(F.col(KIND) == Answers.__name__)
+    blobs = blobs.select(F.col(SITE_MESSAGES.column(Answers, "chunk")).alias(CHUNK))
+    joined = blobs.mapInArrow(tasks.unpack, tasks.schema).withColumnRenamed(ANSWER_TS, ANSWER_TIME)
+    kept = joined.where(tasks.residual) if tasks.residual else joined
+    return kept.selectExpr(*(f"{text} AS {quote_name(name)}" for text, name in tasks.select))

@@ -1,0 +1,137 @@
+"""The tasks of one site as data: what is packed of its streams, its levels as stages, how links are read.
+
+    streams -> project -> pack ─┐
+    links -> unpack ────────────┴> exchange -> level 1 -> ... -> answers, and rows for links
+
+Spark's plan is wired from this, and so is the run of many sites in process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql.types import StructType
+
+from watersmeet.kernel import Grid, LatenessPolicy, lay_out
+from watersmeet.plan.sites.site_dataflow import SiteDataflow, row_keys, site_dataflow
+from watersmeet.plan.sites.site_program import SiteProgram
+from watersmeet.query import Query
+from watersmeet.spark.compile.plan_inputs import InputPlanner
+from watersmeet.spark.compile.plan_tasks import answer_schema
+from watersmeet.spark.compile.tasks import PackRows
+from watersmeet.spark.exchange.labels import bucket_labels
+from watersmeet.spark.exchange.pack import Pack
+from watersmeet.spark.exchange.unpack import UnpackAnswers
+from watersmeet.spark.metrics.metrics import Metrics
+from watersmeet.spark.multiquery.answers import Types
+from watersmeet.spark.multiquery.metrics import dataflow_metrics
+from watersmeet.spark.multiquery.ship import ship_inline
+from watersmeet.spark.sites.link_file import UnpackLink
+from watersmeet.spark.sites.pack import PackedSend, SitePack
+from watersmeet.spark.sites.stage import SitePlan, SiteStage, stage_sends
+from watersmeet.spark.tuning import DEFAULT, Tuning
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteTasks:
+    """One site's part of a query."""
+
+    query: Query
+    site: SiteDataflow
+    inputs: tuple[PackRows, ...]
+    links: Mapping[str, UnpackLink]  # by the site they come from
+    stages: tuple[SiteStage, ...]
+    labels: tuple[int, ...]
+    metrics: Metrics
+    reports_time: bool
+    schema: StructType  # of complete combinations
+    unpack: UnpackAnswers
+    residual: str | None
+    select: tuple[tuple[str, str], ...]  # SQL text, name
+
+
+def plan_site_tasks(
+    query: Query, program: SiteProgram, types: Types, partitions: int, tuning: Tuning = DEFAULT
+) -> SiteTasks:
+    """The tasks of one site, with so many buckets; `types` are those of the streams' columns."""
+    site, labels = site_dataflow(query, program), bucket_labels(partitions)
+    payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
+    payload = tuple((alias, columns) for alias, columns in payload if columns)
+    inputs = InputPlanner(
+        query=query,
+        layouts=lay_out(query).inputs,
+        direct={},
+        grid=Grid((partitions,)),
+        labels=labels,
+        tuning=tuning,
+    )
+    packed = [task for task in inputs.tasks() if isinstance(task, PackRows)]
+    own = [_packed(query, site, task) for task in packed if task.alias in program.aliases]
+    names = {alias: alias for alias in program.aliases}
+    return SiteTasks(
+        query=query,
+        site=site,
+        inputs=tuple(own),
+        links={source: _unpacked(site, source, labels) for source in program.sources},
+        stages=_stages(query, site, labels, tuning),
+        labels=labels,
+        metrics=dataflow_metrics(names, site.dataflow),
+        reports_time=inputs.reports_time,
+        schema=answer_schema(query, payload, types),
+        unpack=UnpackAnswers(payload),
+        residual=" AND ".join(f"({expr.sql})" for expr in query.residual) or None,
+        select=tuple((output.expr.sql, output.name) for output in query.select),
+    )
+
+
+def _packed(query: Query, site: SiteDataflow, task: PackRows) -> PackRows:
+    alias, pack = task.alias, task.pack
+    assert isinstance(pack, Pack)
+    layout, keys = pack.layout, row_keys(query, (task.alias,))
+    columns = [(name, layout.key(cls)) for cls, name in keys.items()]
+    columns += [(f"{alias}.{column}", column) for column in query.payload(alias)]
+    sends = tuple(
+        PackedSend(
+            send.name,
+            next(iter(keys.values())) if send.crosses else site.ports[send.port.name].route,
+            send.guard,
+            "" if send.guard is None else keys[send.guard.attribute],
+        )
+        for send in site.program.sends
+        if send.origin == alias
+    )
+    window = query.input(alias).window
+    return replace(
+        task, pack=SitePack(alias=alias, window=window, pack=pack, columns=tuple(columns), sends=sends)
+    )
+
+
+def _unpacked(site: SiteDataflow, source: str, labels: tuple[int, ...]) -> UnpackLink:
+    ports = {send.name: site.ports[send.port.name] for send in site.program.receives if send.source == source}
+    return UnpackLink(source, site.program.site, site.program.fingerprint, ports, labels)
+
+
+def _stages(
+    query: Query, site: SiteDataflow, labels: tuple[int, ...], tuning: Tuning
+) -> tuple[SiteStage, ...]:
+    ship, program = ship_inline(site.dataflow), site.program
+    lateness = {alias: LatenessPolicy(query.input(alias).stream.lateness_us) for alias in program.aliases} | {
+        send.origin: LatenessPolicy() for send in program.receives
+    }
+    plan = SitePlan(
+        name="",
+        level=0,
+        ship=ship,
+        lateness=lateness,
+        names={alias: alias for alias in program.aliases},
+        attributes=dict.fromkeys(program.aliases, 1),
+        labels=labels,
+        fingerprint=f"{program.fingerprint} at {program.site} in {len(labels)}",
+        sends=stage_sends(query, site),
+        tuning=tuning,
+    )
+    return tuple(
+        SiteStage(replace(plan, name=f"level {level} at {program.site}", level=level))
+        for level in range(1, site.dataflow.levels + 1)
+    )

@@ -1,0 +1,197 @@
+"""A plan across sites in process: an engine for each site, and links that are logs in memory.
+
+Each site runs the tasks that Spark would be given. Its batches come when the script says so, and take what it
+says of each link: any files that are there, in any order, however late.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from watersmeet.oracle.oracle import Row
+from watersmeet.plan.sites.placement import place
+from watersmeet.plan.sites.plan_tree import PlanNode
+from watersmeet.plan.sites.site_program import SiteProgram, site_programs
+from watersmeet.query import NEVER, Query
+from watersmeet.spark.exchange.messages import EndOfInput
+from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.multiquery.answers import declared_types
+from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelMetrics, LevelRows
+from watersmeet.spark.sites.link_bill import Crossed, crossed
+from watersmeet.spark.sites.link_file import MARKS, SCHEMA, Marks, marks_for
+from watersmeet.spark.sites.messages import SITE_MESSAGES, SiteMessage
+from watersmeet.spark.sites.tasks import SiteTasks, plan_site_tasks
+from watersmeet.testing.answers import combinations, select_rows
+from watersmeet.testing.cluster import Cluster
+from watersmeet.testing.script import Written, read_batch
+from watersmeet.testing.setup import Setup
+from watersmeet.testing.sources import Arrived
+
+Way = tuple[str, str]  # the site a link comes from, and the one it goes to
+
+
+@dataclass
+class Log:
+    """A link: its files, and those that the receiver has read."""
+
+    files: list[pa.RecordBatch] = field(default_factory=list)
+    read: set[int] = field(default_factory=set)
+    last: int = -1  # the batch that wrote the newest file
+
+    @property
+    def unread(self) -> list[int]:
+        return [number for number in range(len(self.files)) if number not in self.read]
+
+
+@dataclass(frozen=True)
+class SiteStep:
+    """What came of one micro-batch at a site."""
+
+    answers: list[Row]
+    metrics: Mapping[str, int]
+
+
+class SitesInProcess:
+    """All sites of a plan, and the links between them."""
+
+    def __init__(self, query: Query, plan: PlanNode, setup: Setup | None = None) -> None:
+        self.setup = setup or Setup()
+        self.programs = site_programs(query, place(query, plan))
+        self.links = {
+            (site, target): Log() for site, program in self.programs.items() for target in program.targets
+        }
+        self.sites = {site: SiteInProcess(self, query, own) for site, own in self.programs.items()}
+
+    @property
+    def bytes_by_link(self) -> dict[Way, Crossed]:
+        """What has crossed each link so far."""
+        return {
+            way: crossed(self.programs[way[0]].sends, log.files)
+            for way, log in self.links.items()
+            if log.files
+        }
+
+
+class SiteInProcess:
+    """One site."""
+
+    def __init__(self, run: SitesInProcess, query: Query, program: SiteProgram) -> None:
+        self.program = program
+        self.progress: Mapping[str, int] = {}
+        self.state_rows = 0
+        self.cluster = Cluster(run.setup.workers, run.setup.seed)
+        self.aliases = program.aliases
+        self.streams = {
+            query.input(alias).stream.name: query.input(alias).stream for alias in program.aliases
+        }
+        self._run, self._query = run, query
+        self._tasks = self._plan()
+        self._repeats = 0
+
+    def step(
+        self,
+        rows: Mapping[str, Sequence[Written]] | None = None,
+        links: Mapping[str, Sequence[int]] | None = None,
+        *,
+        is_end: bool = False,
+    ) -> SiteStep:
+        """Runs a micro-batch: tuples by stream, and of each link the numbers of the files to read."""
+        given = self._wire(rows or {}, links or {}, is_end)
+        while self._repeats:
+            self._repeats -= 1
+            self._stages(given)
+            self.cluster.roll_back()
+            self.cluster.run += 1
+        messages = self._stages(given)
+        for source, numbers in (links or {}).items():
+            self._run.links[source, self.program.site].read.update(numbers)
+        self._publish(messages)
+        self.cluster.commit()
+        return SiteStep(self._answers(messages), self._metrics(messages))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can come here."""
+        return bool(self.progress) and all(mark == NEVER for mark in self.progress.values())
+
+    def restart(self, *, workers_stay: bool = False) -> None:
+        """Stops the site and resumes it from its state."""
+        self.cluster.run += 1
+        if not workers_stay:
+            self.cluster.lose_caches()
+        self._tasks = self._plan()
+
+    def repeat_next_batch(self) -> None:
+        """The next micro-batch fails after all of its tasks are done, and is done again."""
+        self._repeats += 1
+
+    def _plan(self) -> SiteTasks:
+        setup = self._run.setup
+        types = declared_types(self._query.streams)
+        return plan_site_tasks(self._query, self.program, types, setup.partitions, setup.tuning)
+
+    def _wire(
+        self, rows: Mapping[str, Sequence[Written]], links: Mapping[str, Sequence[int]], is_end: bool
+    ) -> list[pa.RecordBatch]:
+        """The rows that reach the first level."""
+        tasks, read = self._tasks, read_batch(rows, list(self.streams.values()))
+        arrived = Arrived(self.streams, read, None, self._run.setup.map_tasks)
+        found: list[pa.RecordBatch] = []
+        for task in tasks.inputs:
+            columns = [(each.name, each.sql, each.type) for each in task.columns]
+            found += self.cluster.run_map(task.pack, arrived.project(task.stream, [task.alias], columns))
+        for source, numbers in links.items():
+            log = self._run.links[source, self.program.site]
+            found += self.cluster.run_map(tasks.links[source], [log.files[number] for number in numbers])
+        if is_end:
+            found.append(SITE_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
+        return found
+
+    def _stages(self, given: list[pa.RecordBatch]) -> list[SiteMessage]:
+        """What leaves the last level."""
+        for stage in self._tasks.stages:
+            rows = self.cluster.run_stage(stage.plan.name, stage, SITE_MESSAGES.spark_schema, given)
+            given = [batch for own in rows.values() for batch in own]
+        return [message for batch in given for message in SITE_MESSAGES.from_arrow(batch)]
+
+    def _publish(self, messages: Sequence[SiteMessage]) -> None:
+        """Writes a file onto every link that has something to say."""
+        bounds = next((message for message in messages if isinstance(message, Bounds)), None)
+        if bounds is None:
+            return
+        known = json.loads(bounds.body)
+        self.progress = known["after"]
+        sends = self._tasks.site.sends
+        for target in self.program.targets:
+            rows = [
+                (message.source, message.chunk.blob)
+                for message in messages
+                if isinstance(message, LevelRows) and sends[message.source].target == target
+            ]
+            before, after = (marks_for(self._tasks.site, target, known[when]) for when in ("before", "after"))
+            if not rows and before == after:
+                continue
+            log = self._run.links[self.program.site, target]
+            number = self.cluster.batch
+            rows.append((MARKS, Marks(self.program.fingerprint, number, log.last, after).body()))
+            columns = [pa.array(column) for column in zip(*rows, strict=True)]
+            log.files.append(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+            log.last = number
+
+    def _answers(self, messages: Sequence[SiteMessage]) -> list[Row]:
+        blobs = [message.chunk.blob for message in messages if isinstance(message, Answers)]
+        if not blobs:
+            return []
+        batch = pa.RecordBatch.from_pydict({CHUNK: pa.array(blobs, pa.binary())})
+        found = combinations(self._query, list(self._tasks.unpack(iter([batch]))))
+        return [row for row, _, _ in select_rows(self._query, found)]
+
+    def _metrics(self, messages: Sequence[SiteMessage]) -> Mapping[str, int]:
+        texts = [message.text for message in messages if isinstance(message, LevelMetrics)]
+        found = self._tasks.metrics.combined(texts)
+        self.state_rows = found.get("state_rows", self.state_rows)
+        return found

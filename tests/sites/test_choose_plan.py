@@ -1,0 +1,58 @@
+"""Which plan runs: the cheapest that does, or the one asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.plan.papers import example
+from watersmeet.errors import ConfigurationError
+from watersmeet.plan.sites.advice import advise_sites
+from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
+from watersmeet.plan.statistics.statistics import Statistics
+from watersmeet.sites.choose_plan import choose_plan
+
+COMMAND = "watersmeet analyze FILE.sql"
+
+
+def test_the_cheapest_that_runs_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the advice is a semijoin plan."""
+    query, statistics = example("pmjoin-example-1")
+    advice = advise_sites(query, statistics)
+    semijoins = [option for option in advice.options if isinstance(option.plan, SemijoinPlan)]
+    others = [option for option in advice.options if option not in semijoins]
+    assert semijoins
+    advised = replace(advice, options=(*semijoins, *others))
+    monkeypatch.setattr("watersmeet.sites.choose_plan.advise_sites", lambda *_, **__: advised)
+    assert choose_plan(query, statistics, command=COMMAND) is others[0]
+
+
+def test_a_plan_is_asked_for_by_the_beginning_of_its_name() -> None:
+    query, statistics = example("pmjoin-example-1")
+    assert choose_plan(query, statistics, command=COMMAND).name == "pmjoin, by hash, 3 partitions"
+    assert choose_plan(query, statistics, "PMJoin, by rate", command=COMMAND).name.startswith(
+        "pmjoin, by rate"
+    )
+    assert choose_plan(query, statistics, "simple, all at n2", command=COMMAND).name == "simple, all at n2"
+
+
+def test_semijoin_plans_are_refused_by_name() -> None:
+    query, statistics = example("pmjoin-example-1")
+    with pytest.raises(
+        ConfigurationError, match="semijoin plans are priced and simulated, but they do not run"
+    ):
+        choose_plan(query, statistics, "semijoin", command=COMMAND)
+
+
+def test_an_unknown_plan_is_refused_with_those_that_run() -> None:
+    query, statistics = example("pmjoin-example-1")
+    with pytest.raises(ConfigurationError, match=r"no such plan\. Those that run:\n  pmjoin, by") as refusal:
+        choose_plan(query, statistics, "pmjin", command=COMMAND)
+    assert "semijoin" not in str(refusal.value)
+
+
+def test_without_statistics_nothing_can_be_chosen() -> None:
+    query, _ = example("pmjoin-example-1")
+    with pytest.raises(ConfigurationError, match=r"run `watersmeet analyze FILE\.sql` first"):
+        choose_plan(query, Statistics(), command=COMMAND)
