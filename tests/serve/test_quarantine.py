@@ -16,6 +16,7 @@ from watersmeet.errors import (
     TransientError,
     WatersmeetError,
 )
+from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.listing import list_queries
 from watersmeet.serve.registry.record import Outage, require_record
@@ -158,6 +159,26 @@ def test_a_query_that_fails_with_the_machines_words_is_found(
     send(folder, Submit((("good", CHAIN), ("bad", BY_SUM.format(7)))))
     serve(folder, engine)
     assert list(require_record(folder).failed) == ["bad"]
+
+
+def test_a_machine_that_was_busy_during_a_trial_is_nobodys_fault(folder: RegistryFolder) -> None:
+    """Two tries fail: the one that made the server look for a culprit, and the one with all suspects."""
+    engine = FakeEngine(is_busy=False, failing_keys={"(s1.k + 7)"}, failure=TransientError)
+    trial = engine.trial
+
+    def passing(current: BoundDataflow) -> WatersmeetError | None:
+        failure = trial(current)
+        if failure is not None:
+            engine.failing_keys = set()
+        return failure
+
+    engine.trial = passing  # type: ignore[method-assign]
+    send(folder, Submit((("good", CHAIN), ("innocent", BY_SUM.format(7)))))
+    with pytest.raises(TransientError):
+        serve(folder, engine)
+    assert require_record(folder).failed == {}
+    serve(folder, engine)
+    assert batches_of(engine, "innocent") == list(range(engine.commits + 1))
 
 
 def test_a_key_that_fails_is_not_computed_once_its_query_is_dropped(folder: RegistryFolder) -> None:

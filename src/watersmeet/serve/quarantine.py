@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from watersmeet.errors import WatersmeetError
+from watersmeet.errors import TransientError, WatersmeetError
 from watersmeet.serve.registry.changes import SOON, BoundDataflow, ChangePlanner
 from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits
@@ -40,7 +40,11 @@ def find_by_trial(current: BoundDataflow, planner: ChangePlanner, engine: TrialE
     suspects = planner.computes_keys(current, current.joined.keys())
 
     def attempt(some: Numbers) -> WatersmeetError | None:
-        return engine.trial(planner.without(current, suspects - some))
+        tried = planner.without(current, suspects - some)
+        failure = engine.trial(tried)
+        if some and isinstance(failure, TransientError) and attempt(frozenset()) is None:
+            return engine.trial(tried)  # it may have been the machine, which can do without them again
+        return failure
 
     if not suspects or attempt(frozenset()) is not None:
         return {}
