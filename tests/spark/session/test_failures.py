@@ -27,6 +27,11 @@ RESUME = "then start again with the same checkpoint: nothing is lost"
             + RESUME,
         ),
         (
+            "java.io.IOException: Mkdirs failed to create file:/d/out/_temporary/0 (exists=false)",
+            "nothing can be written there: file:/d/out/_temporary/0. Look whether its disk is read-only, and "
+            f"who may write to it, {RESUME}",
+        ),
+        (
             "Python worker exited unexpectedly (crashed)",
             f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",
         ),

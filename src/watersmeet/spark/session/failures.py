@@ -148,6 +148,11 @@ FAILURES = (
         f"security settings are theirs, {RESUME}",
     ),
     Failure(
+        r"Mkdirs failed to create (?P<path>\S+)",
+        "nothing can be written there: {path}. Look whether its disk is read-only, and who may write to it, "
+        f"{RESUME}",
+    ),
+    Failure(
         r"failOnDataLoss",
         "the source no longer has data that was not read yet (its retention is too short). To go on without "
         "it, set 'option.failOnDataLoss' = 'false'; the answers with that data are lost",
