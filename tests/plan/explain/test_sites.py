@@ -42,6 +42,11 @@ def test_simple_shipping_that_cannot_be_beaten_is_said_to_be() -> None:
     assert "simple shipping is the cheapest there is" in explained.pretty()
 
 
+def test_simple_shipping_that_hardly_any_plan_beats_is_said_to_be() -> None:
+    text = explain_sites(*example("semijoin-world-cup")).pretty()
+    assert "simple shipping is within 5% of the cheapest" in text
+
+
 def test_a_plan_of_semijoins_names_its_methods() -> None:
     explained = explain_sites(join_query("rs", [("r", "s")]), few_matches())
     assert "SM-" in explained.pretty().split("\nplan\n")[1]

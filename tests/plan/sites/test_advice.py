@@ -9,7 +9,7 @@ import pytest
 from tests.plan.joins import edges, join_query
 from tests.plan.papers import example
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.sites.advice import advise_sites
+from watersmeet.plan.sites.advice import AS_CHEAP, advise_sites
 from watersmeet.plan.sites.plan_tree import links
 from watersmeet.plan.sites.pmjoin.pmjoin import plan_centralized, plan_distributed, plan_pmjoin
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
@@ -73,6 +73,20 @@ def test_on_a_tie_the_simpler_plan_is_advised() -> None:
     assert advice.chosen.name == "simple, all at paris"
     assert advice.chosen is advice.baseline
     assert advice.chosen.by_link() == {("oslo", "paris"): pytest.approx(100.0)}
+
+
+def test_a_plan_that_saves_next_to_nothing_is_not_advised() -> None:
+    """The World Cup's access logs: a tree of semijoins ships 3 % less than simple shipping."""
+    advice = advise_sites(*example("semijoin-world-cup"))
+    cheapest = advice.options[0]
+    assert cheapest.method == "semijoin"
+    assert cheapest.bytes_per_s < advice.chosen.bytes_per_s <= cheapest.bytes_per_s * AS_CHEAP
+    assert advice.chosen is advice.baseline
+
+
+def test_both_pairs_of_two_step_and_one_step_semijoins_are_priced() -> None:
+    names = {option.name for option in advise_sites(join_query("rs", [("r", "s")]), few_matches()).options}
+    assert {f"semijoin, linear, SM-S1 and {other} only" for other in ("SM-D1", "SM-D2", "SM-B")} <= names
 
 
 def test_semijoins_win_where_tuples_are_large_and_few_match() -> None:
