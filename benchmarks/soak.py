@@ -177,7 +177,7 @@ class Soak:
         began = killed_at = time.monotonic()
         while time.monotonic() - began < seconds:
             if self.process.poll() is not None:
-                raise SystemExit(f"the server has ended:\n{(self.folder / 'said').read_text()[-3000:]}")
+                raise SystemExit(f"the server has ended, and left {self.folder}:\n{self.last_words()}")
             self.read_replies()
             if len(self.open) < 4:
                 self.churn()
@@ -186,6 +186,11 @@ class Soak:
                 self.kill_worker()
             self.sample(began)
             time.sleep(STEP_S)
+
+    def last_words(self) -> str:
+        """The newest events, and the end of what the server said."""
+        events = (self.folder / "events").read_text().splitlines()[-20:]
+        return "\n".join([*(event[:500] for event in events), (self.folder / "said").read_text()[-1000:]])
 
     def report(self) -> bool:
         """Prints the table; whether everything is flat."""
@@ -238,6 +243,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the server is to end in any case
     folder = Path(tempfile.mkdtemp(prefix="watersmeet-soak-"))
     process = start_server(folder, arguments.rate)
+    is_over = False
     try:
         soak = Soak(folder, random.Random(arguments.seed), process)
         while not (folder / "flow" / "status.json").exists():
@@ -245,11 +251,12 @@ def main() -> None:
                 raise SystemExit((folder / "said").read_text())
             time.sleep(0.5)
         soak.run(60 * arguments.minutes)
-        is_flat = soak.report()
+        is_flat, is_over = soak.report(), True
     finally:
         process.terminate()
         process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        if is_over:
+            shutil.rmtree(folder, ignore_errors=True)
     if not is_flat:
         raise SystemExit("something grows")
 
