@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from watersmeet import errors
+
 pytest_plugins = ["tests.spark.fixtures"]
 
 _SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,6 +51,12 @@ def long_mode(request: pytest.FixtureRequest) -> bool:
 def examples(long_mode: bool) -> Callable[[int], settings]:
     """Settings for a property test of this many examples, forty times as many in long mode."""
     return lambda count: settings(max_examples=count * (40 if long_mode else 1))
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test conceals, another may show."""
+    monkeypatch.setattr(errors, "_concealed", set(errors._concealed))
 
 
 @pytest.fixture

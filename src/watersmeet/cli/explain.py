@@ -8,9 +8,9 @@ from typing import Annotated, Protocol
 
 import typer
 
-from watersmeet.cli.explain_sites import Trial, advise
 from watersmeet.cli.options import DEFAULT_MASTER, PipelineFile, StatisticsFile
 from watersmeet.cli.pipeline_files import read_queries, statistics_for
+from watersmeet.cli.sites.explain_sites import Trial, advise
 from watersmeet.cli.terminal.query_reports import show_reports
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain

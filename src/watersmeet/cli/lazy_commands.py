@@ -24,7 +24,7 @@ COMMANDS = {
         "Run a pipeline file and follow it; stop it with Ctrl-C, resume it with the same command.",
     ),
     "sites": Command(
-        "sites",
+        "sites.run_sites",
         "sites_command",
         "Run all sites of a pipeline file here, each with a Spark of its own; say what crossed each link.",
     ),

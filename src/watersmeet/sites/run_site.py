@@ -27,8 +27,8 @@ from watersmeet.spark.jobs.pipeline_file import (
 )
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.spark.jobs.run_lock import hold_checkpoint
-from watersmeet.spark.jobs.site_checkpoint import SiteCheckpoint
-from watersmeet.spark.jobs.site_job import SiteJob
+from watersmeet.spark.jobs.sites.site_checkpoint import SiteCheckpoint
+from watersmeet.spark.jobs.sites.site_job import SiteJob
 from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.session.connectors import resolve

@@ -17,7 +17,7 @@ from watersmeet.query import Column
 from watersmeet.spark.jobs.dead_letters import DeadLetters
 from watersmeet.spark.jobs.job import Job
 from watersmeet.spark.jobs.run_lock import RunLock
-from watersmeet.spark.jobs.site_job import SiteJob
+from watersmeet.spark.jobs.sites.site_job import SiteJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.session.failures import explain_failure
 

@@ -18,7 +18,7 @@ from watersmeet.query import NEVER, Query, Sink
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.jobs.running_query import stop_query
-from watersmeet.spark.jobs.site_checkpoint import SiteCheckpoint
+from watersmeet.spark.jobs.sites.site_checkpoint import SiteCheckpoint
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.session.connectors import hide_options, refusals_named
