@@ -46,6 +46,13 @@ def test_the_exit_code_says_whether_none_some_or_all_have_failed(tmp_path: Path)
     assert follow(new_run([bad("a")], []), tmp_path) == 1
 
 
+def test_a_run_that_fails_is_stopped_so_that_the_next_one_does_not_take_it_for_killed(tmp_path: Path) -> None:
+    log: list[str] = []
+    run = new_run([FakeQuery("a", log, failure=DataError("a record does not fit")), FakeQuery("b", log)], [])
+    assert follow(run, tmp_path) == 3
+    assert log == ["start a", "start b", "stop a", "stop b"]
+
+
 def test_a_failure_is_shown_at_once_with_the_querys_name_and_again_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

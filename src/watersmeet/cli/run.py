@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,7 +155,10 @@ class Run:
                 if run.failures:
                     tell_error(run.failed())
             except Exception as error:
-                return self._report_failure(run, explained(error))
+                failure = explained(error)
+                with suppress(Exception):  # the JVM may be gone
+                    run.stop()  # or the next run would take this one for killed
+                return self._report_failure(run, failure)
             return stop.exit_code
 
     def _start(self) -> PipelineRun:
