@@ -65,6 +65,7 @@ def run(spark: SparkSession, case: Case, *, flush: bool) -> list[Progress]:
     return reported
 
 
+@pytest.mark.variant  # in process: tests/testing/test_hot_values.py, tests/machine
 def test_a_query_stopped_while_values_are_spread_goes_on_by_its_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def test_levels_run_through_spark_and_a_resumed_query_keeps_its_routing(
     case.check(spark, flush=False)
 
 
+@pytest.mark.variant  # as any other change is refused: tests/spark/jobs/test_restart.py
 def test_a_query_cannot_change_its_routing(spark: SparkSession, tmp_path: Path) -> None:
     # Spark's watermark begins in 1970, and the first of these batches before it.
     case = write_case(tmp_path, PIPELINED[0], random_batches(12, count=2)[1:])
