@@ -24,6 +24,7 @@ from watersmeet.serve.registry.requests import Drop, Resume, Submit, send
 from watersmeet.serve.registry.status import read_status
 from watersmeet.serve.server import Change
 from watersmeet.spark.multiquery.culprits import Blame
+from watersmeet.spark.session.failures import RESUME
 
 pytestmark = pytest.mark.usefixtures("hurry")
 
@@ -44,7 +45,7 @@ def test_a_query_whose_answers_fail_is_stopped_from_that_batch_on(folder: Regist
     send(folder, Submit((("good", CHAIN), ("bad", PAIR.format(1)))))
     serve(folder, engine)
     before = engine.commits
-    engine.blamed = {"bad": Blame("'x' is no number")}
+    engine.blamed = {"bad": Blame(f"'x' is no number, {RESUME}")}
     told: list[tuple[str, int]] = []
     server = new_server(folder, engine)
     server.on_failure = lambda name, what: told.append((name, what.since))

@@ -21,6 +21,7 @@ from watersmeet.errors import TransientError, WatersmeetError
 from watersmeet.serve.registry.changes import SOON, BoundDataflow, ChangePlanner
 from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits
+from watersmeet.spark.session.failures import RESUME
 
 
 class TrialEngine(Protocol):
@@ -81,9 +82,10 @@ def _stopped(query: Registration, blame: Blame | None, batch: int, at: str) -> R
     """A query with what it is blamed for, if anything; one that is silent may still leave the joins."""
     if blame is None:
         return query
+    reason = blame.reason.replace(f", {RESUME}", "")  # which is for a whole run: this query loses answers
     if query.failure is not None:
-        return replace(query, outage=replace(query.failure, reason=blame.reason, is_apart=blame.is_apart))
-    outage = Outage(since=batch, reason=blame.reason, at=at, is_apart=blame.is_apart)
+        return replace(query, outage=replace(query.failure, reason=reason, is_apart=blame.is_apart))
+    outage = Outage(since=batch, reason=reason, at=at, is_apart=blame.is_apart)
     return replace(query, outage=outage)
 
 
