@@ -20,7 +20,7 @@ a tuple of S2 that one step has asked for is not shipped for another. A whole ba
 whether it goes as SP-D's B1 or as SP-S's B2. `Term.shared` says how a term is shared; plan.py adds terms up.
 
 Example: 100 tuples/s of 1,000 bytes each way, 60 s windows, 100,000 and 4,000 values of 8 bytes: SM-D2 from
-the first to the second ships 800 bytes/s of values, gets 25 back, and ships 3,114 bytes/s of tuples.
+the first to the second ships 800 bytes/s of values, gets 25 back, and ships 3,110 bytes/s of tuples.
 """
 
 from __future__ import annotations
