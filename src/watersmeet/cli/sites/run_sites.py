@@ -179,24 +179,24 @@ class Fleet:
 
     def follow(self, stop: StopRequest) -> int:
         """Waits for the end of all; where one fails, or a stop is asked for, all are stopped."""
-        while any(member.process.poll() is None for member in self._members):
+        while True:
+            has_ended = all(member.process.poll() is not None for member in self._members)
             failed = [member for member in self._members if member.process.poll() not in (None, 0)]
-            if stop or failed:
-                self._stop_all()
+            if stop or failed or has_ended:
                 break
             time.sleep(POLL_S)
+        self._stop_all()
         for reader in self._readers:
             reader.join(POLL_S * 10)
         for member in self._members:
             tell(member.pretty())
-        codes = [member.process.returncode for member in self._members]
         if stop:
             return 0
-        for member in self._members:
-            if member.process.returncode not in (0, 130, 143):
-                said = "; ".join(member.failures) or f"it ended with exit code {member.process.returncode}"
-                tell_error(f"site {member.site}: {said}\nSpark's own messages are in {member.log}")
-        return next((code if code > 0 else 1 for code in codes if code not in (0, 130, 143)), 0)
+        for member in failed:  # the others were stopped because of them
+            said = "; ".join(member.failures) or f"it ended with exit code {member.process.returncode}"
+            tell_error(f"site {member.site}: {said}\nSpark's own messages are in {member.log}")
+        codes = [member.process.returncode for member in failed]
+        return max((code if code > 0 else 1 for code in codes), default=0)
 
     def _start(self, site: str) -> Member:
         log = self._folder / f"{site}.log"
