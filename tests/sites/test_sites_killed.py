@@ -16,7 +16,8 @@ from tests.sites.test_run_site import SITES, assert_answers, example
 
 __all__ = ["example"]  # a fixture
 
-KILLS = 4
+KILLS = 4  # at the most: sites may have ended by then
+LATE_AFTER = 2  # kills, the last site starts
 DEADLINE_S = 1500.0
 
 
@@ -54,11 +55,11 @@ def test_sites_that_are_killed_give_each_answer_once(example: Path, seed: int) -
             for site, process in running.items():
                 if process.poll() not in (None, 0):  # such as a machine too busy to start a worker in time
                     running[site] = start(example, site)
-            if kills >= KILLS // 2 and late not in running:
+            if kills >= LATE_AFTER and late not in running:
                 running[late] = start(example, late)
     finally:
         for process in running.values():
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-    assert kills == KILLS
+    assert kills >= LATE_AFTER
     assert_answers(example.parent)
