@@ -63,3 +63,24 @@ def test_sites_that_are_killed_give_each_answer_once(example: Path, seed: int) -
                 os.killpg(process.pid, signal.SIGKILL)
     assert kills >= LATE_AFTER
     assert_answers(example.parent)
+
+
+@pytest.mark.spark
+@pytest.mark.variant
+def test_all_sites_are_stopped_and_resumed_together(example: Path) -> None:
+    """Ctrl-C, then the same command again; the bill at the end is of both runs."""
+    words = ["sites", str(example), "--available-now", "--flush", "--plan", "pmjoin, by rate"]
+    command = [sys.executable, "-m", "watersmeet", *words]
+    log = example.parent / "sites.out"
+    with log.open("wb") as out:
+        first = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        deadline = time.monotonic() + DEADLINE_S
+        while b" batches" not in log.read_bytes() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        first.send_signal(signal.SIGINT)
+        assert first.wait(DEADLINE_S) == 130
+    assert "stopped; to resume:\n  watersmeet sites" in log.read_text()
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "n2 -> n1      18.43     18    16" in again.stderr
+    assert_answers(example.parent)

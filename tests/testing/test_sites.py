@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,10 @@ from watersmeet.errors import DataError
 from watersmeet.lab.wan.arrivals import arrivals_of
 from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork
 from watersmeet.oracle.oracle import Row, Tuple, run
-from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, StreamLeaf
+from watersmeet.plan.sites.plan_tree import MJoin, PartitionPlan, PlanNode, PMJoin, StreamLeaf
+from watersmeet.plan.sites.stream_partition import Partition
+from watersmeet.plan.sites.value_router import ValueRouter
+from watersmeet.plan.statistics.value_groups import Cell
 from watersmeet.query import Query
 from watersmeet.sql import bind_query
 from watersmeet.testing import declare
@@ -223,3 +227,52 @@ def test_the_results_of_a_join_are_no_further_than_its_slowest_input() -> None:
     rome.step({"b": [(1, "13:00:00")]})
     assert oslo.step({}, {"rome": [2]}).answers == [(1,)]
     assert oslo.state_rows < 5, "what can meet nothing any more is gone"
+
+
+def test_a_site_whose_own_input_has_ended_waits_for_its_links() -> None:
+    query, plan = two_sites()
+    sites = SitesInProcess(query, plan)
+    paris, oslo = sites.sites["paris"], sites.sites["oslo"]
+    oslo.step({"b": [(1, "00:00:20")]})
+    oslo.step(is_end=True)
+    assert not oslo.has_ended
+    paris.step({"a": [(1, "00:00:25")]})
+    paris.step(is_end=True)
+    assert oslo.step({}, {"paris": [0]}).answers == [(1, 1)]
+    oslo.step({}, {"paris": [1]})
+    assert oslo.has_ended
+    assert oslo.state_rows == 0
+
+
+def test_a_result_goes_where_its_value_is_joined_and_nowhere_else() -> None:
+    """Results of a and b, made in rome: of y = 1 c is shipped to rome, of y = 2 they are shipped to oslo."""
+    columns = {"a": "x BIGINT", "b": "x BIGINT, y BIGINT", "c": "y BIGINT"}
+    streams = [declare(name, f"{own}, ts TIMESTAMP", event_time="ts") for name, own in columns.items()]
+    window = "[RANGE 1 HOUR]"
+    text = f"SELECT c.y FROM a {window}, b {window}, c {window} WHERE a.x = b.x AND b.y = c.y"
+    query = bind_query(text, streams)
+    c = StreamLeaf("c", "oslo", 1.0, 8.0)
+    pairs = MJoin((StreamLeaf("a", "rome", 1.0, 8.0), StreamLeaf("b", "rome", 1.0, 8.0)), "rome", 1.0, 16.0)
+    left = StreamLeaf(pairs.name, "rome", 1.0, 16.0)
+    cells = [Cell(value=1), Cell(value=2)]
+    parts = [Partition(str(cell.value), np.array([n]), np.array([1.0])) for n, cell in enumerate(cells)]
+    plan = PMJoin(
+        attribute=query.graph.classes[1].pretty(),
+        inputs=(pairs, c),
+        partitions=(
+            PartitionPlan("1", MJoin((c, left), "rome", 1.0, 24.0)),
+            PartitionPlan("2", MJoin((left, c), "oslo", 1.0, 24.0)),
+        ),
+        rate_per_s=1.0,
+        tuple_bytes=24.0,
+        router=ValueRouter("rate", cells, parts),
+    )
+    sites = SitesInProcess(query, plan)
+    rome, oslo = sites.sites["rome"], sites.sites["oslo"]
+    times = ["00:00:01", "00:00:02", "00:00:03"]
+    rome.step({"a": [(7, times[0])], "b": [(7, 1, times[0]), (7, 2, times[1]), (7, 2, times[2])]})
+    oslo.step({"c": [(1, times[0]), (2, times[1])]})
+    found = rome.step({}, {"oslo": [0]}).answers + oslo.step({}, {"rome": [0]}).answers
+    assert sorted(found) == [(1,), (2,), (2,)]
+    crossed = {way: sorted(seen.rows.values()) for way, seen in sites.bytes_by_link.items()}
+    assert crossed == {("rome", "oslo"): [2], ("oslo", "rome"): [1]}
