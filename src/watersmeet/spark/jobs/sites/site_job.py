@@ -7,7 +7,7 @@ until they have said the same: then nothing more can come over any link, and the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -52,7 +52,6 @@ class SiteJob(PolledQuery):
     has_ended: bool = False  # by an earlier run
     _ending: bool = False
     _last_batch: int | None = None  # after which nothing can come
-    _progress: dict[str, int] = field(default_factory=dict)
 
     @property
     def query(self) -> Query:
@@ -114,7 +113,6 @@ class SiteJob(PolledQuery):
         self.checkpoint.end_input()
 
     def _note(self, batch: int, progress: Mapping[str, int]) -> None:
-        self._progress = dict(progress)
         if self._last_batch is None and all(mark == NEVER for mark in progress.values()):
             self._last_batch = batch
 
