@@ -43,6 +43,7 @@ def _first_failure(fault: Fault, source: Path, numba: Path) -> str | None:
         [*command, *fault.finders], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = failed or [f"pytest ended with exit code {done.returncode}"]
     return failed[0] if done.returncode else None
 
 
