@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -19,13 +20,15 @@ from watersmeet.kernel import KEEP
 from watersmeet.plan.state_format import identify_dataflow
 from watersmeet.query import Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.exchange.codec import BUCKET, KIND
+from watersmeet.spark.exchange.codec import BUCKET, KIND, Codec
 from watersmeet.spark.exchange.file_input import number_files
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import EndOfInput
+from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
+from watersmeet.spark.multiquery.stage import SharedStage
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.shipped_stage import ship_stage
 
@@ -41,14 +44,7 @@ class DataflowCompiler:
 
     def answers(self) -> DataFrame:
         """Rows (source, rows, chunk): the name of a template, and answers of queries with this template."""
-        rows = self._packed()
-        for stage in self.tasks.stages:
-            rows = rows.groupBy(BUCKET).transformWithStateInPandas(
-                ship_stage(stage), LEVEL_MESSAGES.spark_schema, "Append", "None"
-            )
-        is_metrics = F.col(KIND) == LevelMetrics.__name__
-        text = F.when(is_metrics, F.col(LEVEL_MESSAGES.column(LevelMetrics, "text")))
-        rows = self.tasks.metrics.observed(rows, OBSERVATION, text)
+        rows = through_levels(self._packed(), self.tasks.stages, LEVEL_MESSAGES, self.tasks.metrics)
         columns = {"source": "template", "rows": "rows", "chunk": "chunk"}
         return rows.where(F.col(KIND) == Answers.__name__).select(
             *(F.col(LEVEL_MESSAGES.column(Answers, own)).alias(name) for name, own in columns.items())
@@ -78,6 +74,19 @@ class DataflowCompiler:
         named = [(number, self.files[stream].names) for number, stream in each.streams]
         rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
         return rows.mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
+
+
+def through_levels(
+    rows: DataFrame, stages: Sequence[SharedStage], messages: Codec[Any], metrics: Metrics
+) -> DataFrame:
+    """What leaves the last of the levels, one stage each, as rows of messages; their metrics are observed."""
+    for stage in stages:
+        rows = rows.groupBy(BUCKET).transformWithStateInPandas(
+            ship_stage(stage), messages.spark_schema, "Append", "None"
+        )
+    is_metrics = F.col(KIND) == LevelMetrics.__name__
+    text = F.when(is_metrics, F.col(messages.column(LevelMetrics, "text")))
+    return metrics.observed(rows, OBSERVATION, text)
 
 
 def dataflow_fingerprint(dataflow: SharedDataflow, streams: Sequence[Stream], partitions: int) -> str:

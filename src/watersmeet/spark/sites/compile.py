@@ -13,15 +13,14 @@ from watersmeet.kernel import ANSWER_TS
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import PackRows
-from watersmeet.spark.exchange.codec import BUCKET, KIND
+from watersmeet.spark.exchange.codec import KIND
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.unpack import CHUNK
-from watersmeet.spark.metrics.progress import OBSERVATION
-from watersmeet.spark.multiquery.messages import Answers, LevelMetrics
+from watersmeet.spark.multiquery.compile import through_levels
+from watersmeet.spark.multiquery.messages import Answers
 from watersmeet.spark.sites.messages import SITE_MESSAGES
 from watersmeet.spark.sites.tasks import SiteTasks
-from watersmeet.spark.stages.shipped_stage import ship_stage
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,7 @@ class SiteCompiler:
 
     def messages(self) -> DataFrame:
         """What leaves the last level, as rows of messages."""
-        rows = self._arriving()
-        for stage in self.tasks.stages:
-            rows = rows.groupBy(BUCKET).transformWithStateInPandas(
-                ship_stage(stage), SITE_MESSAGES.spark_schema, "Append", "None"
-            )
-        is_metrics = F.col(KIND) == LevelMetrics.__name__
-        text = F.when(is_metrics, F.col(SITE_MESSAGES.column(LevelMetrics, "text")))
-        return self.tasks.metrics.observed(rows, OBSERVATION, text)
+        return through_levels(self._arriving(), self.tasks.stages, SITE_MESSAGES, self.tasks.metrics)
 
     def _arriving(self) -> DataFrame:
         """Spark's checkpoint knows sources by their order: streams as in FROM, links by name, the control."""
