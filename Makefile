@@ -10,7 +10,7 @@ SIZE ?=
 # Spark and the tests start compiles all its modules anew, which takes longer than most of them run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo bench figures test test-jars test-kernel test-classes test-pure test-spark test-long test-faults check lock clean
+.PHONY: setup demo demo-sites bench figures test test-jars test-kernel test-classes test-pure test-spark test-long test-faults check lock clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,9 @@ $(STAMP): pyproject.toml requirements.lock
 
 demo: setup
 	@$(BIN)/watersmeet demo
+
+demo-sites: setup
+	@$(BIN)/watersmeet demo --sites
 
 # Side by side: Spark's tests wait for Spark much of the time, the others are at work all of it.
 test: setup

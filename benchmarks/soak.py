@@ -4,10 +4,10 @@
 
 Runs `watersmeet serve` over made-up streams. All the time queries are submitted, replaced and dropped; some
 fail, before the joins or in their answers, and are resumed or dropped; and a Python worker is killed now and
-then. Prints memory (what processes share is divided among them), open descriptors and files at the start, in
-the middle and at the end, as medians of the thirds of the run after the first changes, and fails if the last
-third has more than the middle one by more than the stated tolerance. The files of answers are counted too,
-but they are meant to grow.
+then. Prints memory (what processes share is divided among them), open descriptors, threads and files at the
+start, in the middle and at the end, as medians of the thirds of the run, and fails if the last third has
+more than the middle one by more than the stated tolerance. The files of answers are counted too, but they are
+meant to grow.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,7 +52,9 @@ TOLERANCE = {  # by how much the last third may be above the middle one: a share
     "driver MB": (0.10, 16),
     "workers MB": (0.20, 64),
     "jvm fds": (0.10, 20),
+    "jvm threads": (0.10, 20),
     "driver fds": (0.10, 10),
+    "driver threads": (0.10, 5),
     "checkpoint files": (0.20, 60),
     "registry files": (0.20, 10),
     "staging files": (0.20, 10),
@@ -90,6 +93,15 @@ def descriptors(process: int) -> int:
         return len(os.listdir(f"/proc/{process}/fd"))
     except OSError:
         return 0
+
+
+def threads(process: int) -> int:
+    """The threads of a process, but for two pools of Spark's, of at most a hundred each."""
+    names = []
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):
+            names.append((task / "comm").read_text())
+    return sum(not name.startswith("block-manager-") for name in names)
 
 
 def files(*folders: Path) -> int:
@@ -164,7 +176,9 @@ class Soak:
                 "driver MB": memory_mb(server),
                 "workers MB": sum(map(memory_mb, workers)),
                 "jvm fds": descriptors(jvm),
+                "jvm threads": threads(jvm),
                 "driver fds": descriptors(server),
+                "driver threads": threads(server),
                 "checkpoint files": files(flow / "spark"),
                 "registry files": files(flow) - files(flow / "spark"),
                 "staging files": files(out / "_watersmeet"),

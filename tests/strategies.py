@@ -30,6 +30,7 @@ from watersmeet.query import (
     Input,
     JoinGraph,
     Output,
+    PartitionRowsWindow,
     Query,
     RangeWindow,
     Stream,
@@ -37,7 +38,9 @@ from watersmeet.query import (
     UnboundedWindow,
     Window,
     column_expr,
+    last_of_each,
     range_us,
+    tumble_us,
 )
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.values import canonical
@@ -47,7 +50,7 @@ MAX_TUPLES = {1: 14, 2: 12, 3: 9, 4: 6, 5: 5, 6: 4}  # per stream, by number of 
 SPAN_US = {1: 60, 2: 60, 3: 50, 4: 36, 5: 20, 6: 12}  # of event times, by number of inputs
 SIZES_US = (1, 3, 7, 10, 15, 20, 30)
 KINDS = ("plain", "distinct", "aggregate")
-ALL_WINDOWS = WINDOW_KINDS
+ALL_WINDOWS = tuple(kind for kind in WINDOW_KINDS if kind is not PartitionRowsWindow)
 TIME_WINDOWS = (RangeWindow, TumbleWindow, UnboundedWindow)
 ORIGINS_US = (0, -30, 1_700_000_000_000_000)  # before the epoch, floor and truncation differ
 
@@ -122,7 +125,7 @@ def queries(
     kind = draw(st.sampled_from(list(kinds)))
     types = [draw(st.sampled_from(list(key_types))) for _ in members]
     streams = [draw(_stream(n, stream_of, members, types, payloads)) for n in range(max(stream_of) + 1)]
-    drawn = [draw(window(windows)) for _ in aliases]
+    drawn = [draw(window(windows, streams[number])) for number in stream_of]
     if kind == "aggregate" and not any(each.is_bounded for each in drawn):
         drawn[0] = range_us(draw(st.sampled_from(SIZES_US)))
     inputs = [
@@ -186,10 +189,28 @@ def _random_members(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
     return [tuple(sorted(members)) for members in classes]
 
 
+def answered_at_end(query: Query, size_us: int = 10) -> Query:
+    """An aggregate query with tumbling windows of one size in place of its bounded ones, and EMIT AT END."""
+    assert query.aggregate is not None
+    inputs = tuple(
+        replace(item, window=tumble_us(size_us) if item.window.is_bounded else UNBOUNDED)
+        for item in query.inputs
+    )
+    aggregate = replace(query.aggregate, emit_every_us=size_us, at_end=True)
+    return replace(query, inputs=inputs, aggregate=aggregate)
+
+
 @st.composite
-def window(draw: st.DrawFn, kinds: Sequence[type[Window]] = ALL_WINDOWS) -> Window:
-    """A window of one of the kinds, small against the span of event times."""
+def window(
+    draw: st.DrawFn, kinds: Sequence[type[Window]] = ALL_WINDOWS, stream: Stream | None = None
+) -> Window:
+    """A window of one of the kinds, small against the span of event times, of a stream's columns."""
     kind = draw(st.sampled_from(list(kinds)))
+    if kind is PartitionRowsWindow:
+        assert stream is not None
+        plain = [c.name for c in stream.columns if not c.type.startswith(("array", "struct", "timestamp"))]
+        few = st.lists(st.sampled_from(plain), min_size=1, max_size=2, unique=True)
+        return last_of_each(draw(few), draw(st.integers(1, 3)))
     if not kind.is_bounded:
         return UNBOUNDED
     return kind(draw(st.integers(1, 5) if kind.counts_rows else st.sampled_from(SIZES_US)))

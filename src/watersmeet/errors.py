@@ -116,6 +116,10 @@ class TransientError(WatersmeetError):
     """A failure that may pass by itself, such as that of a machine which was too busy for a while."""
 
 
+class LinkError(TransientError):
+    """A link between sites that cannot be written or read for now; what is to cross it waits."""
+
+
 class MemoryShortageError(TransientError):
     """A process had not enough memory, or seems to have been killed for it; smaller batches may help."""
 

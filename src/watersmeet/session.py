@@ -23,7 +23,8 @@ from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import PhysicalPlan, plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Stream, parse_duration
+from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Stream, Table, parse_duration
+from watersmeet.query.declared.event_time import EventTimeError
 from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
@@ -37,7 +38,7 @@ from watersmeet.spark.jobs.pipeline_file import (
     read_source,
     statistics_beside,
 )
-from watersmeet.spark.jobs.pipeline_run import OnProgress, PipelineRun, naming, plan_run
+from watersmeet.spark.jobs.pipeline_run import OnProgress, OnWarning, PipelineRun, naming, plan_run
 from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
@@ -52,11 +53,11 @@ from watersmeet.spark.session.environment import (
 from watersmeet.spark.session.packages import add_packages, download_refusal
 from watersmeet.spark.session.ship import ship_package
 from watersmeet.spark.sources.clean_source import refuse_shared_cleaning
-from watersmeet.spark.sources.event_time import stamp_arrivals
+from watersmeet.spark.sources.event_time import add_event_time
 from watersmeet.spark.sources.inferred_columns import InferredColumns
 from watersmeet.spark.sources.read_sources import Sources, read_rest, read_sources
 from watersmeet.spark.sources.source_paths import refuse_own_answers, source_paths
-from watersmeet.sql import Source, bind_query, parse_pipeline
+from watersmeet.sql import Source, bind_query, bind_stream, parse_pipeline
 from watersmeet.sql.query_names import number_queries
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Session:
         frame: DataFrame,
         *,
         event_time: str | None = None,
+        event_time_unit: str | None = None,
+        event_time_format: str | None = None,
         lateness: str = "0",
         idle_after: str | None = None,
         max_ahead: str = "1 day",
@@ -102,6 +105,7 @@ class Session:
     ) -> Stream:
         """Declares a streaming DataFrame as a stream; without event time tuples are stamped on arrival.
 
+        A unit or a format says how a number or a text is an event time, as in a pipeline file.
         Tuples more than `max_ahead` ahead of the time of their batch are left out and counted, or none are.
         """
         if name.lower() in self._streams:
@@ -112,15 +116,34 @@ class Session:
         stream = Stream(
             name,
             columns,
-            _event_time(name, columns, event_time),
             lateness_us=_duration(name, "lateness", lateness),
             idle_after_us=None if idle_after is None else _duration(name, "idle_after", idle_after),
             max_ahead_us=None if max_ahead.lower() == NO_LIMIT else _duration(name, "max_ahead", max_ahead),
             site=site,
         )
+        stream = _with_event_time(stream, event_time, event_time_unit, event_time_format)
         self._streams[name.lower()] = stream
-        self._sources[name] = frame if event_time else stamp_arrivals(frame)
+        self._sources[name] = add_event_time(frame, stream)
         return stream
+
+    def view(self, name: str, text: str) -> Stream:
+        """Declares a view: a SELECT over one stream, or a UNION ALL of such, to be read like a stream."""
+        if name.lower() in self._streams:
+            raise ConfigurationError(f"there is a stream {name} already: choose another name")
+        view = bind_stream(name, text, self._streams.values())
+        self._streams[name.lower()] = view
+        return view
+
+    def table(self, name: str, frame: DataFrame) -> Stream:
+        """Declares a static DataFrame as a table, to be joined with streams; Spark reads it as it defines."""
+        if name.lower() in self._streams:
+            raise ConfigurationError(f"there is a stream {name} already: choose another name")
+        if frame.isStreaming:
+            raise ConfigurationError(f"{name} is a streaming DataFrame: declare it with ws.stream")
+        columns = tuple(Column(f.name, f.dataType.simpleString()) for f in frame.schema.fields)
+        table = self._streams[name.lower()] = Stream(name, columns, table=Table())
+        self._sources[name] = frame
+        return table
 
     def sql(
         self,
@@ -164,7 +187,7 @@ class Session:
         if not named:
             raise ConfigurationError("give at least one query")
         registered = [
-            Registered(name, number, bind_query(text, self._streams.values()))
+            Registered(name, number, bind_query(text, self._streams.values()).as_written())
             for number, (name, text) in enumerate(named.items())
         ]
         used = {item.stream.name for each in registered for item in each.query.inputs}
@@ -197,10 +220,12 @@ class Session:
         checkpoint: Path | str | None = None,
         options: RunOptions | None = None,
         statistics: Statistics | None = None,
+        on_warning: OnWarning | None = None,
     ) -> PipelineRun:
         """Starts every query of a pipeline file, each resuming from its own part of the checkpoint.
 
-        The returned run owns all that was started, the queries for dead letters included.
+        The returned run owns all that was started, the queries for dead letters included. What should be
+        known of a query before it runs is reported first.
         """
         path = Path(file)
         root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
@@ -209,6 +234,8 @@ class Session:
         lock = hold_checkpoint(self.spark, root)
         try:
             run = self._prepare(source, root, how, statistics or statistics_beside(path), lock)
+            if on_warning is not None:
+                run.warn(on_warning)
             run.start()
         except BaseException:
             lock.release()
@@ -242,14 +269,17 @@ class Session:
         options: RunOptions | None = None,
         statistics: Statistics | None = None,
         on_progress: OnProgress | None = None,
+        on_warning: OnWarning | None = None,
     ) -> PipelineRun:
         """Runs a pipeline file until all its queries have ended, or the caller interrupts.
 
         If some fail, the others go on to their end; then what made them fail is raised.
         """
-        run = self.start(file, checkpoint=checkpoint, options=options, statistics=statistics)
+        run = self.start(
+            file, checkpoint=checkpoint, options=options, statistics=statistics, on_warning=on_warning
+        )
         try:
-            run.follow(on_progress)
+            run.follow(on_progress, on_warning=on_warning)
         finally:
             run.stop()
         return run
@@ -274,7 +304,8 @@ class Session:
         statistics: Statistics | None,
     ) -> Iterable[Job]:
         """A job for each query, planned but not started."""
-        read = partial(read_sources, self.spark, pipeline.streams, base, options.limit)
+        tables = pipeline.tables
+        read = partial(read_sources, self.spark, pipeline.streams, base, options.limit, tables=tables)
         sources = read()
         for name, query in queries.items():
             checkpoint = Checkpoint(self.spark, query_folder(root, name))
@@ -282,7 +313,7 @@ class Session:
             with naming(name, of=len(queries)):
                 refuse_own_answers(query.streams, sink, base)
                 routing = options.routing or checkpoint.routing()
-                planned = self._plan(query, statistics, routing, options.limit)
+                planned = self._plan(checkpoint.query(query), statistics, routing, options.limit)
                 plan = checkpoint.plan(planned, source_paths(query.streams, base))
                 has_ended = checkpoint.has_ended()
                 if has_ended and not options.flush:
@@ -298,7 +329,7 @@ class Session:
                 base=base,
                 options=options,
                 read_smaller=lambda smaller: read(smaller=smaller),
-                read_rest=partial(read_rest, self.spark, pipeline.streams, base),
+                read_rest=partial(read_rest, self.spark, pipeline.streams, base, tables),
             )
 
     def _plan(
@@ -335,19 +366,14 @@ def _numbered(queries: Sequence[str]) -> dict[str, str]:
     return dict(zip(number_queries(len(queries)), queries, strict=True))
 
 
-def _event_time(name: str, columns: tuple[Column, ...], event_time: str | None) -> str | None:
-    if event_time is None:
-        return None
-    column = next((c for c in columns if c.name.lower() == event_time.lower()), None)
-    if column is None:
-        raise ConfigurationError(
-            f"stream {name} has no column {event_time}; it has {', '.join(c.name for c in columns)}"
-        )
-    if column.type not in ("timestamp", "timestamp_ntz"):
-        raise ConfigurationError(
-            f"the event time of {name} must be a timestamp; {column.name} is {column.type}"
-        )
-    return column.name
+def _with_event_time(stream: Stream, written: str | None, unit: str | None, format_: str | None) -> Stream:
+    try:
+        return stream.with_event_time(written, unit, format_)
+    except EventTimeError as problem:
+        raise ConfigurationError(f"stream {stream.name}: {problem.problem}. {problem.advice}") from None
+    except LookupError:
+        names = ", ".join(column.name for column in stream.columns)
+        raise ConfigurationError(f"stream {stream.name} has no column {written}; it has {names}") from None
 
 
 def _duration(name: str, option: str, text: str) -> int:

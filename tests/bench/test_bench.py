@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from watersmeet.bench import as_of
 from watersmeet.bench.compare import Comparison, Figures, _check_agreement, _figures
 from watersmeet.bench.engines import Batch, Outcome, run_duckdb
 from watersmeet.bench.report import as_json, as_svg
@@ -110,3 +111,21 @@ def test_the_busiest_bucket_is_weighed_over_steady_batches(tmp_path: Path) -> No
     written = json.loads(write_skew(figures, tmp_path, batch_rows=10, batches=4).read_text())
     assert written["figures"][0]["busiest_share"] == pytest.approx(2.0)
     assert as_table(figures).row_count == 1
+
+
+def test_an_as_of_join_is_compared_with_windows_of_time_over_the_same_tuples(tmp_path: Path) -> None:
+    both = as_of.workloads(keys=5000)
+    assert [
+        [item.window.pretty() for item in both[name].query.inputs] for name in (as_of.AS_OF, as_of.RANGE)
+    ] == [
+        ["[RANGE 10 S]", "[PARTITION BY k ROWS 1]"],
+        ["[RANGE 10 S]", "[RANGE 5 S]"],
+    ]
+    figures = [
+        as_of.AsOfFigures(query=name, rows_per_s=speed, live_rows=5, state_bytes=9, answers=7)
+        for name, speed in ((as_of.AS_OF, 60.0), (as_of.RANGE, 80.0))
+    ]
+    assert as_of.share_of_range(figures) == pytest.approx(0.75)
+    assert as_of.as_table(figures).row_count == 2
+    written = json.loads(as_of.write(figures, tmp_path, batch_rows=10, batches=4, keys=5000).read_text())
+    assert (written["share"], written["keys"]) == (0.75, 5000)

@@ -31,8 +31,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("options", "said"),
     [
         (("--available-now",), "--available-now across sites goes with --flush"),
-        (("--plan", "semijoin"), "semijoin plans are priced and simulated, but they do not run yet"),
-        (("--plan", "best"), "there is no such plan. Those that run: pmjoin, by"),
+        (("--plan", "best"), "there is no such plan. Those that there are: pmjoin, by"),
     ],
 )
 def test_what_does_not_run_is_refused_at_once(

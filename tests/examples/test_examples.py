@@ -90,7 +90,8 @@ def in_microseconds(table: pa.Table) -> pa.Table:
 
 def test_every_example_has_a_test() -> None:
     pipelines = {path.parent.name for path in EXAMPLES.glob("*/pipeline.sql")}
-    assert pipelines == {*EXPECTED, "kafka"}  # whose test is in test_kafka.py: it needs a broker
+    in_process = {"changelog", "prices_as_of", "unpaid_orders"}  # in test_as_of.py, test_unpaid_orders.py
+    assert pipelines == {*EXPECTED, *in_process, "kafka"}  # whose test is in test_kafka.py: it needs a broker
 
 
 def code_blocks(file: str, language: str) -> list[str]:

@@ -6,25 +6,19 @@ Each is a small edit that a tired programmer might make. The tests in process ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Fault:
-    """An edit of one file that makes the engine wrong."""
-
-    name: str
-    file: str  # below src/watersmeet
-    old: str  # occurs once in the file
-    new: str
-    finders: tuple[str, ...] = ("tests/testing", "tests/kernel/multiquery")  # the tests that must find it
-
+from tests.faults.fault import Fault
+from tests.faults.outer_faults import OUTER_FAULTS
+from tests.faults.site_faults import SITE_FAULTS
+from tests.faults.view_faults import VIEW_FAULTS
+from tests.faults.window_faults import WINDOW_FAULTS
 
 MACHINE = ("tests/machine",)
 CLOCKS = ("tests/testing/test_clocks.py",)
-SITES = ("tests/testing/test_sites.py",)
 
 FAULTS = (
+    *OUTER_FAULTS,
+    *VIEW_FAULTS,
+    *WINDOW_FAULTS,
     # read
     Fault(
         "the last of several files is not read",
@@ -65,8 +59,8 @@ FAULTS = (
     Fault(
         "tuples of the far future are counted, and kept all the same",
         "spark/exchange/collect.py",
-        "batch = kept",
-        "kept = batch",
+        "            batch = kept\n",
+        "            kept = batch\n",
         CLOCKS,
     ),
     Fault(
@@ -310,7 +304,7 @@ FAULTS = (
         "a change of queries cuts the running batch off",
         "serve/server.py",
         "if committed < self.engine.newest():\n            return False\n",
-        "",
+        "if committed < self.engine.newest():\n            return True\n",
         ("tests/serve/test_server.py",),  # batches that are cut off are done again
     ),
     Fault(
@@ -320,47 +314,5 @@ FAULTS = (
         "self._apply(change, batch - 1)",
         MACHINE,
     ),
-    # sites
-    Fault(
-        "marks of a link count before the files that they follow are read",
-        "kernel/progress/link_marks.py",
-        "waiting.pop(self.last.get(link, FIRST), None)",
-        "waiting.pop(min(waiting, default=FIRST), None)",
-        SITES,
-    ),
-    Fault(
-        "the results of a join are believed to be as far as the fastest of its inputs",
-        "spark/sites/link_file.py",
-        "return {origin: min(",
-        "return {origin: max(",
-        SITES,
-    ),
-    Fault(
-        "a tuple whose value decides takes every way",
-        "spark/sites/pack.py",
-        "if send.guard is not None and rows.num_rows:",
-        "if False:",
-        SITES,
-    ),
-    Fault(
-        "a result whose value decides takes every way",
-        "spark/sites/stage.py",
-        "batch if send.guard is None else batch.filter(",
-        "batch if True else batch.filter(",
-        SITES,
-    ),
-    Fault(
-        "a tuple that is late at its site is sent on",
-        "spark/sites/stage.py",
-        ">= before[alias]",
-        ">= BEGINNING",
-        SITES,
-    ),
-    Fault(
-        "the end of a site's own input is taken for that of its links",
-        "spark/sites/stage.py",
-        "dict.fromkeys(self.plan.names, NEVER)",
-        "dict.fromkeys(bounds.now, NEVER)",
-        SITES,
-    ),
+    *SITE_FAULTS,
 )

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.faults.catalogue import FAULTS, Fault
 from tests.paths import ROOT
 
@@ -42,9 +44,10 @@ def _first_failure(fault: Fault, source: Path, numba: Path) -> str | None:
     done = subprocess.run(
         [*command, *fault.finders], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    failed = failed or [f"pytest ended with exit code {done.returncode}"]
-    return failed[0] if done.returncode else None
+    if done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        print(f"{done.stdout}{done.stderr}")  # a fault with which no test can run is found by none
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    return failed[0] if failed else None
 
 
 def main() -> int:

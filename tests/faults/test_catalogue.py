@@ -13,3 +13,4 @@ def test_a_fault_can_be_put_in(fault: Fault) -> None:
     text = (ROOT / "src" / "watersmeet" / fault.file).read_text()
     assert text.count(fault.old) == 1
     assert fault.new not in text or fault.new in fault.old
+    compile(text.replace(fault.old, fault.new), fault.file, "exec")  # or any test at all would find it

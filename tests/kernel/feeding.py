@@ -17,6 +17,7 @@ from watersmeet.query.arrow_types import arrow_type
 # Thresholds that the few tuples of a generated case reach.
 SMALL = Tuning(
     narrow_rows=2,
+    least_ended=2,
     trim_rows=1,
     cell_rows=4,
     review_indexes_every=3,

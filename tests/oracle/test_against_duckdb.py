@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from tests.strategies import ALL_WINDOWS, cases, to_arrow
+from tests.strategies import answered_at_end, cases, to_arrow
 from watersmeet.oracle.oracle import MicroBatch, Tuple, bag, emitted
 from watersmeet.query import (
+    WINDOW_KINDS,
     Input,
+    PartitionRowsWindow,
     Query,
     RangeWindow,
     RowsWindow,
@@ -37,7 +39,7 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL_WINDOWS if kind is not UnboundedWindow])
+@pytest.mark.parametrize("kind", [kind for kind in WINDOW_KINDS if kind is not UnboundedWindow])
 def test_answers_under_one_kind_of_window(
     database: duckdb.DuckDBPyConnection, kind: type[Window], long_mode: bool
 ) -> None:
@@ -124,6 +126,38 @@ def test_aggregates_sample_every_tick(database: duckdb.DuckDBPyConnection, long_
     assert_share(answered, 0.3)  # many have no tick while they have combinations, or fail their HAVING
 
 
+def test_at_the_end_of_a_window_each_group_has_one_row(
+    database: duckdb.DuckDBPyConnection, long_mode: bool
+) -> None:
+    """EMIT AT END: the combinations of a window by group, whenever they were valid within it."""
+
+    answered: list[bool] = []
+
+    @settings(max_examples=500 if long_mode else 25)
+    @given(cases(max_inputs=3, kinds=["aggregate"]))
+    def check(case: tuple[Query, list[MicroBatch]]) -> None:
+        query, streams = answered_at_end(case[0]), merged(*case)
+        load(database, query, streams)
+        assert query.aggregate
+        groups = ", ".join(["answer_time", *(expr.sql for expr in query.aggregate.group_by)])
+        having = f"HAVING {query.aggregate.having.sql}" if query.aggregate.having else ""
+        found = ask(
+            database,
+            f"""
+            SELECT {outputs(query)}
+            FROM {tables(query)}, LATERAL (SELECT {largest(query)} AS t),
+                 LATERAL (SELECT {floor_to("t", query.aggregate.emit_every_us)} + 10 AS answer_time)
+            WHERE {conditions(query).replace("answer_time", "t")}
+            GROUP BY {groups} {having}
+        """,
+        )
+        assert found == bag(emitted(query, streams))
+        answered.append(bool(found))
+
+    check()
+    assert_share(answered)
+
+
 def assert_share(answered: Sequence[bool], least: float = 0.5) -> None:
     """At least this share of the cases had answers to compare."""
     assert sum(answered) >= least * len(answered)
@@ -135,17 +169,20 @@ def assert_same_answers(
     """DuckDB and the oracle agree; whether there were any answers."""
     streams = merged(query, batches)
     load(database, query, streams)
-    largest = f"greatest({', '.join(f'{item.alias}.ts' for item in query.inputs)})"
     found = ask(
         database,
         f"""
         SELECT {outputs(query)}
-        FROM {tables(query)}, LATERAL (SELECT {largest} AS answer_time)
+        FROM {tables(query)}, LATERAL (SELECT {largest(query)} AS answer_time)
         WHERE {conditions(query)}
     """,
     )
     assert found == bag(emitted(query, streams))
     return bool(found)
+
+
+def largest(query: Query) -> str:
+    return f"greatest({', '.join(f'{item.alias}.ts' for item in query.inputs)})"
 
 
 def merged(query: Query, batches: Sequence[MicroBatch]) -> dict[str, list[Tuple]]:
@@ -224,6 +261,10 @@ def inside(item: Input) -> str:
             return f"{floor_to('answer_time', size)} = {floor_to(f'{alias}.ts', size)}"
         case RowsWindow():
             later = f"SELECT count(*) FROM {name} o WHERE o.ts <= answer_time AND o.n > {alias}.n"
+            return f"({later}) < {size}"
+        case PartitionRowsWindow(size=size, columns=columns):
+            own = " AND ".join(f"o.{column} IS NOT DISTINCT FROM {alias}.{column}" for column in columns)
+            later = f"SELECT count(*) FROM {name} o WHERE {own} AND o.ts <= answer_time AND o.n > {alias}.n"
             return f"({later}) < {size}"
         case TumbleRowsWindow():
             newest = f"SELECT max(o.n) // {size} FROM {name} o WHERE o.ts <= answer_time"

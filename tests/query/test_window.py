@@ -9,8 +9,10 @@ from watersmeet.query import (
     NEVER,
     UNBOUNDED,
     WINDOW_KINDS,
+    PartitionRowsWindow,
     UnboundedWindow,
     Window,
+    last_of_each,
     range_us,
     rows,
     tumble_rows,
@@ -89,7 +91,9 @@ def test_the_first_position_inside_is_the_first_that_has_not_ended(window: Windo
         assert [window.expires_at(one) > last for one in (first - 1, first)] == [False, True]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WINDOW_KINDS if kind.is_bounded])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in WINDOW_KINDS if kind.is_bounded and kind is not PartitionRowsWindow]
+)
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_bounded_window_has_a_positive_size(kind: type[Window], size: int) -> None:
     with pytest.raises(ValueError, match=f"a {kind.name} window cannot have size {size}"):
@@ -133,3 +137,29 @@ def test_windows_through_json() -> None:
         ["UNBOUNDED", 0],
     ]
     assert [window_from_json(window.to_json()) for window in ALL] == ALL
+
+
+class TestTheLastOfEachValue:
+    WINDOW = last_of_each(["currency", "a b"], 2)
+
+    def test_prints_as_it_is_written_and_says_what_is_kept(self) -> None:
+        assert self.WINDOW.pretty() == "[PARTITION BY currency, `a b` ROWS 2]"
+        assert self.WINDOW.describe_retention() == "the last 2 tuples of each currency, `a b`"
+
+    def test_through_json(self) -> None:
+        assert self.WINDOW.to_json() == ["PARTITION ROWS", 2, "currency", "a b"]
+        assert window_from_json(self.WINDOW.to_json()) == self.WINDOW
+        with pytest.raises(ValueError, match="a RANGE window has no columns"):
+            window_from_json(["RANGE", 7, "currency"])
+
+    def test_later_rows_of_the_value_end_a_tuple_and_no_position_does(self) -> None:
+        assert self.WINDOW.counts_rows
+        assert not self.WINDOW.numbers_rows
+        assert self.WINDOW.known_end_us(5) == self.WINDOW.expires_at(5) == NEVER
+        with pytest.raises(ValueError, match="depends on its successors"):
+            self.WINDOW.end_us(5)
+
+    @pytest.mark.parametrize(("columns", "count"), [(["k"], 0), ([], 1)])
+    def test_needs_a_column_and_a_row(self, columns: list[str], count: int) -> None:
+        with pytest.raises(ValueError, match="PARTITION ROWS window"):
+            last_of_each(columns, count)

@@ -18,15 +18,13 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.lab.wan.arrivals import arrivals_of
 from watersmeet.lab.wan.pmjoin.network import PmjoinNetwork
 from watersmeet.oracle.oracle import Tuple
-from watersmeet.plan.sites.placement import place
-from watersmeet.plan.sites.site_program import site_programs
 from watersmeet.plan.statistics import read_statistics
 from watersmeet.query import Query
 from watersmeet.query.values import timestamp_us
 from watersmeet.session import Session
 from watersmeet.sites.bill import draw_up
-from watersmeet.sites.choose_plan import choose_plan, plan_of
-from watersmeet.sites.run_site import SiteRequest, link_folder, start_site
+from watersmeet.sites.choose_plan import choose_plan, programs_by
+from watersmeet.sites.run_site import SiteRequest, start_site
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_run import PipelineRun
 from watersmeet.sql import parse_pipeline
@@ -54,14 +52,17 @@ def example(tmp_path: Path) -> Path:
 
 
 def follow_all(runs: list[PipelineRun]) -> None:
-    """Follows runs side by side until all have ended by themselves."""
+    """Follows runs side by side until all have ended by themselves; what makes one fail is raised."""
     deadline, alive = time.monotonic() + 900, list(runs)
     try:
         while alive and time.monotonic() < deadline:
             for run in list(alive):
                 rounds = iter((False, True))
                 run.follow(until=lambda rounds=rounds: next(rounds))
+                if run.failures:
+                    raise run.failed()
                 if not run.is_running():
+                    run.follow()  # which asks what has ended it
                     alive.remove(run)
         assert not alive, "some site has not ended"
     finally:
@@ -102,17 +103,17 @@ def test_example_1_runs_at_three_sites(spark: SparkSession, example: Path) -> No
     (query,) = parse_pipeline(example.read_text()).queries
     statistics = read_statistics(example.with_suffix(".stats.json"))
     option = choose_plan(query, statistics, "pmjoin, by rate", command="")
-    programs = site_programs(query, place(query, plan_of(option)))
+    programs = programs_by(query, option)
     root = str(example.parent / ".watersmeet" / "pipeline")
-    ways = [(site, target) for site, program in programs.items() for target in program.targets]
-    folders = {way: link_folder((), root, "out", way, example.parent) for way in ways}
-    bill = draw_up("out", option, programs.values(), folders)
+    bill = draw_up("out", option, programs.values(), root)
     arrivals = arrivals_of(query, streams_of(query, example.parent))
-    network = PmjoinNetwork(query, plan_of(option), keep_answers=False, start_us=arrivals[0].at_us)
+    network = PmjoinNetwork(query, option.plan, keep_answers=False, start_us=arrivals[0].at_us)
     traffic = network.run(arrivals, until_us=arrivals[-1].at_us + 10).traffic
-    measured = {link.way: link.crossed.priced_bytes for link in bill.links if link.crossed.rows}
+    measured = {link.way: link.priced_bytes for link in bill.links if link.counts.rows}
     assert measured == {way: seen.bytes for way, seen in traffic.items()}
     assert measured
+    left = list((example.parent / ".watersmeet").glob("pipeline/links/out/*/*.parquet"))
+    assert len(left) < sum(link.counts.messages for link in bill.links), "files that were read are removed"
     run = start_site(session, requests[0], FINITE)
     assert run.ended == ("out at n1",)
     run.stop()

@@ -16,6 +16,7 @@ DECLARED = """\
 CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = 's', event_time = 'ts');
 CREATE SINK Pairs WITH (format = 'parquet', path = 'pairs');
 CREATE SINK other WITH (format = 'parquet', path = 'other');
+CREATE SINK `zwölf` WITH (format = 'console');
 CREATE SINK `two words` WITH (format = 'parquet', path = 'more');
 """
 QUERIES = {
@@ -23,6 +24,7 @@ QUERIES = {
     "odd": "-- name: odd\nINSERT INTO Pairs SELECT v FROM s WHERE v % 2 = 1",
     "other": "INSERT INTO other SELECT k + 1 AS more FROM s",
     "console": "SELECT k + v AS total FROM s",
+    "two_words": "INSERT INTO `two words` SELECT k - 1 AS less FROM s",
 }
 
 
@@ -50,7 +52,7 @@ def test_a_part_of_a_checkpoint_has_a_name_without_case() -> None:
         ([QUERIES["Pairs"], QUERIES["Pairs"]], "two queries are called Pairs"),
         ([QUERIES["Pairs"], "-- name: PAIRS\nSELECT k FROM s"], "two queries are called PAIRS"),
         ([QUERIES["console"], QUERIES["console"]], "two queries are called console"),
-        (["INSERT INTO `two words` SELECT k FROM s"], "'two words' cannot name a query: use letters"),
+        (["INSERT INTO `zwölf` SELECT k FROM s"], "'zwölf' cannot name a query: use letters"),
         (["-- name: dead-letters-x\nSELECT k FROM s"], "dead-letters-x cannot name a query"),
         (["-- name: columns.json\nSELECT k FROM s"], "columns.json cannot name a query"),
         (["-- name: run.lock\nSELECT k FROM s"], "run.lock cannot name a query"),

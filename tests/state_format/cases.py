@@ -30,7 +30,7 @@ CREATE STREAM visits (customer STRING, page STRING, ts TIMESTAMP)
 STREAMS = parse_pipeline(DECLARED).streams
 
 JOIN = (
-    "FROM orders [RANGE 10 SECONDS] AS o, payments [TUMBLE 1 MINUTE] AS p, visits AS v "
+    "FROM orders [RANGE 10 SECONDS] AS o, payments [TUMBLE 1 MINUTE] AS p, visits [UNBOUNDED] AS v "
     "WHERE o.customer = p.customer AND p.customer = v.customer"
 )
 CHAIN = (
@@ -65,10 +65,18 @@ CASES = {
         "AND o.amount > 10 AND p.method <> 'cash' AND o.ts <= v.ts"
     ),
     "windows-of-rows": StateCase(f"SELECT o.id, p.method, v.page {ROWS} AND o.amount > 10"),
+    "last-of-each-value": StateCase(
+        "SELECT o.id, p.method FROM orders [RANGE 10 SECONDS] AS o, payments [PARTITION BY customer ROWS 1] "
+        "AS p WHERE o.customer = p.customer AND p.method <> 'cash'"
+    ),
     "distinct": StateCase(f"SELECT DISTINCT o.customer, length(v.page) AS n {JOIN}"),
     "aggregate": StateCase(
         f"SELECT p.method, SUM(o.amount) AS total {JOIN} GROUP BY p.method HAVING COUNT(*) > 1 "
         "EMIT EVERY 2 SECONDS"
+    ),
+    "at-the-end-of-windows": StateCase(
+        "SELECT o.customer, COUNT(*) AS n FROM orders [TUMBLE 5 SECONDS] o, visits [TUMBLE 5 SECONDS] v "
+        "WHERE o.customer = v.customer GROUP BY o.customer EMIT AT END"
     ),
     "chain-by-shares": StateCase(f"SELECT o.amount, v.page {CHAIN}"),
     "pipeline": StateCase(f"SELECT o.amount, v.page {CHAIN}", "pipeline"),
@@ -77,6 +85,18 @@ CASES = {
         "orders [RANGE 10 SECONDS] AS o, visits [RANGE 5 SECONDS] AS v "
         "WHERE o.id = p.order_id AND p.customer = v.customer",
         "rewrite",
+    ),
+    "outer-joins": StateCase(
+        "SELECT o.id, p.method FROM orders [RANGE 10 SECONDS] AS o "
+        "LEFT JOIN (payments [TUMBLE 1 MINUTE] AS p JOIN visits [RANGE 1 MINUTE] AS v "
+        "ON p.customer = v.customer AND p.method < v.page) "
+        "ON o.customer = p.customer AND o.id = p.order_id AND o.amount > 10 "
+        "WHERE p.method IS NULL OR o.id > 7"
+    ),
+    "semi-and-anti-joins": StateCase(
+        "SELECT o.id FROM orders [RANGE 10 SECONDS] AS o WHERE o.id > 7 "
+        "AND EXISTS (SELECT 1 FROM payments [UNBOUNDED] AS p WHERE p.customer = o.customer) "
+        "AND o.customer NOT IN (SELECT v.customer FROM visits [RANGE 5 SECONDS] AS v)"
     ),
     "native": StateCase(f"SELECT o.amount, v.page {CHAIN}", "native"),
 }

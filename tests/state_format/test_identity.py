@@ -31,7 +31,22 @@ def _shared_identity() -> StateIdentity:
     return identify_dataflow(shared_dataflow().levels, STREAMS, PARTITIONS)
 
 
-IDENTITIES = {name: case.plan.identity for name, case in CASES.items()} | {"shared": _shared_identity()}
+def _view_identity() -> StateIdentity:
+    """Of a query that reads views, which no other test of this folder runs."""
+    sql = (
+        "WITH seen AS (SELECT customer, ts FROM visits WHERE page <> 'x' "
+        "UNION ALL SELECT customer, ts FROM orders), "
+        "words AS (SELECT customer, explode(CAST(split(page, '/') AS ARRAY<STRING>)) AS word FROM visits) "
+        "SELECT a.customer FROM seen [RANGE 5 SECONDS] AS a, words [RANGE 5 SECONDS] AS b "
+        "WHERE a.customer = b.customer"
+    )
+    return plan_physical(bind_query(sql, STREAMS), PARTITIONS, routing="shares").identity
+
+
+IDENTITIES = {name: case.plan.identity for name, case in CASES.items()} | {
+    "shared": _shared_identity(),
+    "view": _view_identity(),
+}
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
@@ -147,6 +162,21 @@ def test_a_change_is_described_field_by_field(written: str, changed: str, descri
         "the checkpoint was written by a different query; its state does not fit this one:\n"
         f"{lines}  Give the changed query a new checkpoint directory, or restore the old query."
     )
+
+
+def test_another_tree_of_joins_is_a_change() -> None:
+    """With the same inputs and equalities: nothing else tells a left join from an anti join."""
+    left = (
+        "SELECT o.id FROM orders [RANGE 1 HOUR] AS o "
+        "LEFT JOIN visits [ROWS 3] AS v ON o.customer = v.customer"
+    )
+    said = _change(left, left.replace("LEFT", "LEFT ANTI"))
+    assert (
+        "  tree of joins: (o left join v on o.customer = v.customer as string) in the checkpoint,\n"
+        "    (o anti join v on o.customer = v.customer as string) in the query\n"
+    ) in said
+    inner = _change(left.replace("LEFT", ""), left)
+    assert "  tree of joins: none in the checkpoint," in inner
 
 
 def test_another_event_time_is_a_change() -> None:

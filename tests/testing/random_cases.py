@@ -33,6 +33,7 @@ from watersmeet.query import (
     Stream,
     Window,
     column_expr,
+    last_of_each,
     range_us,
     rows,
     tumble_rows,
@@ -76,6 +77,8 @@ VARIANTS = (
     "limit large",
     "limit small",
 )
+FILES = ("files", "late columns", "hot files", "partitioned files")
+PARTITIONED = "partitioned"  # these have tests of their own
 DISTURBANCES = ("cached", "restored", "moved", "failing", "restarted")
 
 SPAN_US = 60
@@ -116,10 +119,10 @@ class RandomCase:
         return "\n".join([*lines, f"{self.setup}", *map(str, self.batches)])
 
 
-def draw_case(seed: int, tuples: Mapping[int, int] = TUPLES) -> RandomCase:
+def draw_case(seed: int, tuples: Mapping[int, int] = TUPLES, variant: str | None = None) -> RandomCase:
     """The case of a seed, with so many tuples of each stream; the variants and disturbances take turns."""
     rng = random.Random(seed)
-    variant = VARIANTS[seed % len(VARIANTS)]
+    variant = variant or VARIANTS[seed % len(VARIANTS)]
     disturbance = DISTURBANCES[seed // len(VARIANTS) % len(DISTURBANCES)]
     queries = _shared_queries(rng) if variant == "shared" else {"": _Drawer(rng, variant).query()}
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
@@ -138,7 +141,7 @@ def _setup(rng: random.Random, seed: int, variant: str) -> Setup:
         tuning=DEFAULT if variant != "late columns" and rng.random() < 0.3 else SMALL,
     )
     match variant:
-        case "files":
+        case "files" | "partitioned files":
             return replace(setup, direct_files=True)
         case "late columns":
             return replace(setup, direct_files=True, partitions=rng.choice([1, 2, 3]))
@@ -179,14 +182,15 @@ class _Drawer:
         aliases = "abcd"[:count]
         stream_of = self._occurrences(count)
         members = draw_members(rng, count)
-        is_file = self.variant in ("files", "late columns", "hot files")
+        is_file = self.variant in FILES
         keys = PLAIN_KEYS if is_file else (*PLAIN_KEYS, "array<bigint>", "timestamp")
         types = [rng.choice(keys) for _ in members]
         streams = [self._stream(n, stream_of, members, types) for n in range(max(stream_of) + 1)]
         inputs = []
         for n, alias in enumerate(aliases):
             filters = (_over_one(alias),) if rng.random() < self._filter_share / count else ()
-            inputs.append(Input(alias, streams[stream_of[n]], self._window(n), filters))
+            stream = streams[stream_of[n]]
+            inputs.append(Input(alias, stream, self._window(n, stream), filters))
         classes = [
             self._class(number, types[number], [inputs[n] for n in inside])
             for number, inside in enumerate(members)
@@ -205,7 +209,8 @@ class _Drawer:
 
     @property
     def _filter_share(self) -> float:
-        return {"files": 0.2, "late columns": 0.0, "hot files": 0.0}.get(self.variant, 0.6)
+        shares = {"files": 0.2, "late columns": 0.0, "hot files": 0.0, "partitioned files": 0.2}
+        return shares.get(self.variant, 0.6)
 
     def _occurrences(self, count: int) -> list[int]:
         """Which stream each input reads; a self-join reads an earlier one again."""
@@ -226,7 +231,7 @@ class _Drawer:
             type_ = "int" if narrower else types[cls]
             columns += [Column(f"{prefix}{cls}", type_) for prefix in "kj"[: min(occurrences, 2)]]
         columns.append(Column("v", "bigint"))
-        plain = self.variant in ("files", "late columns", "hot files")
+        plain = self.variant in FILES
         names = ["note", "ratio"] if plain else list(PAYLOADS)
         chosen = set(self.rng.sample(names, self.rng.choice([0, 1, 2])))
         chosen |= {"note"} if self.variant == "late columns" else set()
@@ -235,8 +240,10 @@ class _Drawer:
         lateness = self.rng.choice([0, 1, 5, 10])
         return Stream(f"s{number + 1}", tuple(columns), "ts", lateness_us=lateness)
 
-    def _window(self, number: int) -> Window:
+    def _window(self, number: int, stream: Stream) -> Window:
         rng, size = self.rng, self.rng.choice([5, 7, 10, 15, 20, 30])
+        if self.variant.startswith(PARTITIONED):
+            return self._last_of_each(number, stream, size)
         if self.variant in ("hot values", "hot files"):
             return range_us(size)
         if self.variant == "numbered":
@@ -245,6 +252,16 @@ class _Drawer:
         if number == 0 and self.variant in ("aggregate", "limit small"):
             return range_us(size)
         return rng.choice([range_us(size), range_us(size), tumble_us(size), UNBOUNDED])
+
+    def _last_of_each(self, number: int, stream: Stream, size: int) -> Window:
+        """Partitioned by the keys, so that every bucket counts for itself, or by other columns as well."""
+        rng = self.rng
+        if number > 0 and rng.random() < 0.6:
+            return rng.choice([range_us(size), range_us(size), UNBOUNDED, rows(6)])
+        keys = [column.name for column in stream.columns if column.name[0] in "kj"]
+        keys = [name for name in keys if not str(stream.column(name)).count("array")] or ["v"]
+        by = rng.choice([keys, keys, [*keys, "v"], rng.sample(keys, 1), ["v"]])
+        return last_of_each(by, rng.choice([1, 1, 2, 3]))
 
     def _class(self, number: int, type_: str, inputs: Sequence[Input]) -> AttributeClass:
         attributes = []
@@ -262,7 +279,7 @@ class _Drawer:
     def _answer(self, inputs: Sequence[Input]) -> tuple[tuple[Output, ...], Aggregate | None]:
         rng, first, last = self.rng, inputs[0].alias, inputs[-1].alias
         columns = [(item.alias, column) for item in inputs for column in item.stream.columns]
-        if self.variant not in ("distinct", "aggregate"):
+        if self.variant not in ("distinct", "aggregate", "partitioned aggregate"):
             chosen = {(item.alias, "v") for item in inputs}
             chosen |= {(alias, c.name) for alias, c in rng.sample(columns, min(4, len(columns)))}
             if self.variant == "late columns":

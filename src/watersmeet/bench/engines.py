@@ -68,17 +68,21 @@ class Outcome:
 
 
 def run_ours(
-    workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
+    workload: Workload,
+    folder: Path,
+    warm_up_s: float = WARM_UP_S,
+    conf: Mapping[str, str] | None = None,
+    name: str = "ours",
 ) -> Outcome:
     """Our engine, the way people run it: a pipeline file over what is there."""
-    session = _session("ours", folder, IN_ROCKSDB, conf)
+    session = spark_session(name, folder, IN_ROCKSDB, conf)
 
     def run(target: Path, seconds: float) -> list[dict[str, Any]]:
         return run_pipeline(session, workload, folder, target, seconds)
 
-    reports = _warmed_up(run, folder, "ours", warm_up_s)
+    reports = _warmed_up(run, folder, name, warm_up_s)
     session.spark.stop()
-    return _outcome("ours", reports, folder)
+    return _outcome(name, reports, folder)
 
 
 def run_pipeline(
@@ -103,14 +107,14 @@ def run_pipeline(
 def run_cascade(
     workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
 ) -> Outcome:
-    session = _session("cascade", folder, IN_MEMORY, {**ONE_A_CORE, **(conf or {})})
+    session = spark_session("cascade", folder, IN_MEMORY, {**ONE_A_CORE, **(conf or {})})
     return run_spark("cascade", session.spark, workload, folder, warm_up_s)
 
 
 def run_cascade_rocksdb(
     workload: Workload, folder: Path, warm_up_s: float = WARM_UP_S, conf: Mapping[str, str] | None = None
 ) -> Outcome:
-    session = _session("cascade-rocksdb", folder, IN_ROCKSDB, {**ONE_A_CORE, **(conf or {})})
+    session = spark_session("cascade-rocksdb", folder, IN_ROCKSDB, {**ONE_A_CORE, **(conf or {})})
     return run_spark("cascade-rocksdb", session.spark, workload, folder, warm_up_s)
 
 
@@ -155,9 +159,10 @@ ENGINES: Mapping[str, Callable[[Workload, Path, float, Mapping[str, str] | None]
 }
 
 
-def _session(
+def spark_session(
     engine: str, folder: Path, state: Mapping[str, str], conf: Mapping[str, str] | None = None
 ) -> Session:
+    """A session of ours with a state store of this kind, its log in the folder."""
     settings = {**state, **ALL_REPORTS, **(conf or {})}
     return Session(conf=settings, log=folder / f"{engine}.log")
 
@@ -200,7 +205,7 @@ def _warmed_up(
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        run(folder / WARM_UP / str(number), left)
+        run(folder / WARM_UP / engine / str(number), left)
     return run(folder / engine, math.inf)
 
 

@@ -40,6 +40,7 @@ class Workload:
     skew: float = 0.0
     payload_bytes: int = 0
     matching: float = 1.0  # the part of the tuples whose key may match at all
+    windows: tuple[str, ...] = ()  # of each stream, as they are written; none: RANGE of `window_s` for all
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -62,9 +63,10 @@ class Workload:
         """The query, answering with the sizes and the payload of every tuple."""
         columns = ["size", *(["note"] if self.payload_bytes else [])]
         select = ", ".join(f"{alias}.{name} AS {name}_{alias}" for alias in self.aliases for name in columns)
+        windows = self.windows or (f"[RANGE {self.window_s} SECONDS]",) * len(self.keys)
         froms = ", ".join(
-            f"{stream.name} [RANGE {self.window_s} SECONDS] AS {alias}"
-            for stream, alias in zip(self.streams, self.aliases, strict=True)
+            f"{stream.name} {window} AS {alias}"
+            for stream, window, alias in zip(self.streams, windows, self.aliases, strict=True)
         )
         where = " AND ".join(f"{left} = {right}" for left, right in self.equalities)
         return f"SELECT {select}, answer_time FROM {froms} WHERE {where}"

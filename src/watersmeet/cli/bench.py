@@ -1,4 +1,4 @@
-"""`watersmeet bench`: four benchmarks, each a command that prints a table and writes its figures as JSON."""
+"""`watersmeet bench`: benchmarks, each a command that prints a table and writes its figures as JSON."""
 
 from __future__ import annotations
 
@@ -133,6 +133,28 @@ def bench_queries(batch_rows: BatchRows = 20_000, batches: Batches = 12, out: Ou
     tell(f"figures in {queries.write(figures, out, batch_rows=batch_rows, batches=batches)}")
 
 
+@bench_commands.command("outer")
+def bench_outer(
+    batch_rows: BatchRows = 150_000,
+    batches: Batches = 24,
+    warm_up: WarmUp = QUICK_WARM_UP_S,
+    engines: Annotated[str, typer.Option(help="Which engines, separated by commas.")] = "ours,inner,spark",
+    out: Out = OUT,
+) -> None:
+    """Compare left joins with the inner join of the same streams, and with Spark's own left joins."""
+    from watersmeet.bench import outer
+
+    figures = outer.bench_outer(
+        batch_rows=batch_rows,
+        batches=batches,
+        warm_up_s=warm_up,
+        engines=engines.split(","),
+        report=tell,
+    )
+    Console().print(outer.as_table(figures))
+    tell(f"figures in {outer.write(figures, out, batch_rows=batch_rows, batches=batches)}")
+
+
 @bench_commands.command("routings")
 def bench_routings(
     batch_rows: BatchRows = 50_000, batches: Batches = 12, warm_up: WarmUp = QUICK_WARM_UP_S, out: Out = OUT
@@ -143,3 +165,29 @@ def bench_routings(
     figures = routings.bench_routings(batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell)
     Console().print(routings.as_table(figures))
     tell(f"figures in {routings.write(figures, out, batch_rows=batch_rows, batches=batches)}")
+
+
+@bench_commands.command("asof")
+def bench_asof(
+    batch_rows: BatchRows = 500_000,
+    batches: Batches = 12,
+    warm_up: WarmUp = QUICK_WARM_UP_S,
+    keys: Annotated[int, typer.Option(help="How many keys there are rates of.", min=1000)] = 1_000_000,
+    at_least: Annotated[
+        float | None,
+        typer.Option(help="Fail unless it is this many times as fast as windows of time.", min=0),
+    ] = None,
+    out: Out = OUT,
+) -> None:
+    """Measure an as-of join, [PARTITION BY k ROWS 1], beside the same join under windows of time."""
+    from watersmeet.bench import as_of
+
+    figures = as_of.bench_as_of(
+        keys=keys, batch_rows=batch_rows, batches=batches, warm_up_s=warm_up, report=tell
+    )
+    Console().print(as_of.as_table(figures))
+    tell(f"figures in {as_of.write(figures, out, batch_rows=batch_rows, batches=batches, keys=keys)}")
+    share = as_of.share_of_range(figures)
+    if at_least is not None and share < at_least:
+        tell(f"an as-of join is {share:.2f}x as fast as windows of time, less than {at_least}x")
+        raise typer.Exit(1)

@@ -17,6 +17,7 @@ from watersmeet.plan.explain import AUTO, KNOWN_STRATEGIES, explain
 from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.spark.analyze.analyze import DEFAULT_SAMPLE_ROWS
+from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, default_checkpoint
 from watersmeet.spark.session.environment import default_partitions
 
 
@@ -53,6 +54,15 @@ def explain_command(
             help="With --sites: how often semijoin plans exchange values [default: 100ms].", metavar="1s"
         ),
     ] = None,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="With --sites: beside it what has crossed links in a run.")
+    ] = False,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="With --measured: that of the run [default: .watersmeet beside it].", metavar="DIR"
+        ),
+    ] = None,
     sample_rows: Annotated[
         int, typer.Option(min=2, help="With --simulate: rows to take of each stream.")
     ] = DEFAULT_SAMPLE_ROWS,
@@ -68,12 +78,17 @@ def explain_command(
         raise ConfigurationError(
             "--interval is that of semijoin plans between sites, so it goes with --sites"
         )
+    if (measured or checkpoint is not None) and not sites:
+        raise ConfigurationError("--measured is about runs across sites, so it goes with --sites")
+    if checkpoint is not None and not measured:
+        raise ConfigurationError("--checkpoint says what run was measured, so it goes with --measured")
     if sites and strategy != AUTO:
         raise ConfigurationError("--sites compares all ways to join: leave out --strategy")
     queries = read_queries(file, master)
     known = statistics_for(file, stats)
     if sites:
-        trial = Trial(simulate, interval, master, sample_rows, seed)
+        root = absolute_checkpoint(checkpoint or default_checkpoint(file)) if measured else None
+        trial = Trial(simulate, interval, master, sample_rows, seed, root)
         advised = advise(file, queries, known or Statistics(), trial)
         if svg is not None:
             _draw(svg, advised)

@@ -35,13 +35,15 @@ def read_queries(file: Path, master: str) -> dict[str, Query]:
 
 def sources_of(file: Path) -> tuple[Connector, ...]:
     """The sources a pipeline file declares."""
-    return _sources(parse_statements(read_text(file), str(file)).streams)
+    declared = parse_statements(read_text(file), str(file))
+    return _sources([*declared.streams, *declared.tables])
 
 
 def connectors_of(file: Path) -> tuple[Connector, ...]:
-    """The sources and sinks a pipeline file declares."""
+    """The sources, sinks and links a pipeline file declares."""
     declared = parse_statements(read_text(file), str(file))
-    return (*_sources(declared.streams), *(sink.connector for sink in declared.sinks))
+    sinks, links = (tuple(each.connector for each in own) for own in (declared.sinks, declared.links))
+    return (*_sources([*declared.streams, *declared.tables]), *sinks, *links)
 
 
 def _sources(streams: Iterable[Stream]) -> tuple[Connector, ...]:

@@ -180,6 +180,7 @@ class Run:
                 checkpoint=request.checkpoint_root,
                 options=request.options(),
                 statistics=self.statistics,
+                on_warning=self._report_warning,
             )
         part = SiteRequest(
             file=request.file,
@@ -202,7 +203,16 @@ class Run:
                 display.show(progress, job.name if as_json or len(jobs) > 1 else "")
                 trim_log(self.log)
 
-            run.follow(show, until=lambda: bool(stop), on_failure=self._report_query_failure)
+            run.follow(
+                show,
+                until=lambda: bool(stop),
+                on_failure=self._report_query_failure,
+                on_warning=self._report_warning,
+            )
+
+    def _report_warning(self, query: str, warning: str) -> None:
+        self._tell_event("warning", query=query, message=warning)
+        tell(f"warning: {query}: {warning}")
 
     def _report_query_failure(self, query: str, error: WatersmeetError, is_tried_again: bool) -> None:
         """Says at once that a query has failed; a failure of all is reported at the end, which is now."""

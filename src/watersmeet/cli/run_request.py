@@ -13,6 +13,7 @@ from watersmeet.plan.routing.routing import ROUTINGS
 from watersmeet.query import parse_duration
 from watersmeet.query.secret_reference import has_reference
 from watersmeet.query.stream import is_secret_name
+from watersmeet.sites.replan import FACTOR
 from watersmeet.spark.exchange.hot_keys import SWITCH
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_file import default_checkpoint
@@ -43,6 +44,8 @@ class Request:
     routing: str | None = None
     site: str | None = None  # whose part to run; ALL_SITES: all of them
     plan: str | None = None
+    replan: str = "off"  # of all sites
+    replan_factor: float = FACTOR
 
     @property
     def is_of_all_sites(self) -> bool:
@@ -107,6 +110,12 @@ class Request:
         words += ["--routing", self.routing] if self.routing is not None else []
         words += ["--site", self.site] if self.site else []
         words += ["--plan", self.plan] if self.plan is not None else []
+        words += ["--replan", self.replan] if self.is_of_all_sites and self.replan == "auto" else []
+        words += (
+            ["--replan-factor", f"{self.replan_factor:g}"]
+            if self.is_of_all_sites and self.replan_factor != FACTOR
+            else []
+        )
         return [*words, *(["--json"] if self.as_json else [])]
 
 

@@ -7,7 +7,9 @@ from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
+    IN_VIEW,
     KEEP,
+    POSITION,
     REF,
     TICK,
     TS,
@@ -27,8 +29,11 @@ from watersmeet.kernel.multiquery import (
 )
 from watersmeet.kernel.output import DistinctValues
 from watersmeet.kernel.progress import (
+    FIRST,
     LatenessPolicy,
+    LinkBatch,
     LinkMarks,
+    LinkPieces,
     Punctuation,
     RowPositions,
     StreamBounds,
@@ -60,8 +65,11 @@ __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
     "DEFAULT_TUNING",
+    "FIRST",
+    "IN_VIEW",
     "KEEP",
     "NO_HOT_VALUES",
+    "POSITION",
     "QUERY",
     "REF",
     "TICK",
@@ -80,7 +88,9 @@ __all__ = [
     "JoinLayout",
     "LatePayload",
     "LatenessPolicy",
+    "LinkBatch",
     "LinkMarks",
+    "LinkPieces",
     "LiveValues",
     "MultiwayJoin",
     "Numbered",

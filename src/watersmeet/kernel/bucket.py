@@ -16,9 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel.batch_input import BatchInput
-from watersmeet.kernel.join.multiway import MultiwayJoin, Snapshot
+from watersmeet.kernel.join.multiway import MultiwayJoin
+from watersmeet.kernel.join.snapshot import Snapshot
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
+from watersmeet.kernel.outer.tree_join import TreeJoin
+from watersmeet.kernel.outer.tree_layout import OuterLayout
 from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
 from watersmeet.kernel.progress.row_numbers import RowNumberer, RowPositions
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, lateness_policies
@@ -26,7 +29,7 @@ from watersmeet.kernel.shedding.limit import StateLimit
 from watersmeet.kernel.shedding.limited import LimitedJoin
 from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
-from watersmeet.query import Query
+from watersmeet.query import BEGINNING, Query
 
 HELD = "#answers"  # the section of answers that wait; no alias starts with this sign
 
@@ -40,37 +43,60 @@ class BucketPlan:
     order_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of ROWS inputs, for ties
     delays_answers: bool = False
     emit_every_us: int | None = None
+    before_tick_us: int = 0  # how long before a tick the answers count that it samples
     initial_order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limit: StateLimit | None = None  # of one bucket
+    tree: OuterLayout | None = None  # of outer, semi and anti joins, where the query has any
     tuning: Tuning = DEFAULT_TUNING
+
+    def new_join(self) -> MultiwayJoin | TreeJoin:
+        """The join of a bucket that has seen nothing."""
+        if self.tree is not None:
+            return TreeJoin(self.layout, self.tree, self.tuning)
+        return MultiwayJoin(self.layout, self.initial_order, self.tuning)
 
     @property
     def is_ranked(self) -> bool:
-        return any(item.window.counts_rows for item in self.layout.inputs)
+        return any(item.window.numbers_rows for item in self.layout.inputs)
 
     @property
     def can_catch_up(self) -> bool:
         """Whether a bucket can become a later one by what that one has more."""
-        return self.limit is None and not self.is_ranked
+        counts = any(item.window.counts_rows for item in self.layout.inputs)
+        return self.limit is None and not counts and self.tree is None
 
     def held_answers(self) -> HeldAnswers | None:
         """What holds answers that wait, if they do; empty."""
         if self.emit_every_us is not None:
-            return AnswerSampler(HELD, self.emit_every_us, self.tuning.block_bytes)
+            return AnswerSampler(HELD, self.emit_every_us, self.tuning.block_bytes, self.before_tick_us)
         return AnswerDelay(HELD) if self.delays_answers else None
 
 
-def plan_bucket(query: Query, limit: StateLimit | None = None, tuning: Tuning = DEFAULT_TUNING) -> BucketPlan:
-    """What the buckets of a query must know; `limit` is of one bucket."""
+def plan_bucket(
+    query: Query,
+    limit: StateLimit | None = None,
+    tuning: Tuning = DEFAULT_TUNING,
+    tree: tuple[JoinLayout, OuterLayout] | None = None,
+) -> BucketPlan:
+    """What the buckets of a query must know: `limit` is of one bucket, `tree` how a tree of joins runs."""
+    layout, outer = tree or (lay_out(query), None)
     order_by = {
         item.alias: tuple(c.name for c in item.stream.columns if c.name != item.stream.event_time)
         for item in query.inputs
-        if item.window.counts_rows
+        if item.window.numbers_rows
     }
     every = query.aggregate.emit_every_us if query.aggregate else None
     delays = query.distinct and every is None
     return BucketPlan(
-        lay_out(query), lateness_policies(query), order_by, delays, every, limit=limit, tuning=tuning
+        layout,
+        lateness_policies(query),
+        order_by,
+        delays,
+        every,
+        query.aggregate.before_us if query.aggregate else 0,
+        limit=limit,
+        tree=outer,
+        tuning=tuning,
     )
 
 
@@ -79,8 +105,8 @@ class JoinBucket:
 
     def __init__(self, plan: BucketPlan) -> None:
         self._plan = plan
-        self.join = MultiwayJoin(plan.layout, plan.initial_order, plan.tuning)
-        self.limited = LimitedJoin(self.join, plan.limit) if plan.limit else None
+        self.join = plan.new_join()
+        self.limited = self._limited()
         self.counts = StepCounts()  # of the latest micro-batch
         self.waiting_bytes = 0  # this bucket's part of what waits in the numbering stage
         self._is_between_batches = True
@@ -99,7 +125,8 @@ class JoinBucket:
         self.waiting_bytes = batch.waiting_bytes
         yield from self._join(batch, now)
         if self.held is not None:
-            for answers in self.held.release(now):
+            newest = max(self.watermark.max_ts.values(), default=BEGINNING)
+            for answers in self.held.release(self._settled_us, newest):
                 yield pa.Table.from_batches([answers])
         self._is_between_batches = True
 
@@ -117,6 +144,8 @@ class JoinBucket:
             else:
                 for part in answers.combine_chunks().to_batches():
                     self.held.buffer.add(part)
+        if self.held is not None and isinstance(self.join, MultiwayJoin):
+            self.held.settle(self.join.settled)
         self.counts.add(self.join.counts if self.limited is None else self.limited.counts)
         self.join.arrived = {}
 
@@ -126,13 +155,13 @@ class JoinBucket:
 
     def snapshot(self) -> dict[str, Any]:
         """The few numbers to persist beside them, fit for JSON."""
-        join = self.join.snapshot()
         return {
             "watermark": self.watermark.snapshot(),
-            "next_chunk": dict(join.next_chunk),
-            "newest_position": dict(join.newest_position),
-            "next_row": dict(join.next_row),
-            "starts": dict(join.starts),
+            **(
+                {"tree": self.join.numbers()}
+                if isinstance(self.join, TreeJoin)
+                else self.join.snapshot().to_json()
+            ),
             "next_held": self.held.buffer.next_number if self.held else 0,
             **({"survival": self.limited.survival.snapshot()} if self.limited else {}),
             "hot": self.hot,
@@ -145,8 +174,7 @@ class JoinBucket:
         """The bucket as it stood when this was persisted."""
         bucket = cls(plan)
         bucket.catch_up(snapshot, chunks)
-        if plan.limit is not None:
-            bucket.limited = LimitedJoin(bucket.join, plan.limit, snapshot.get("survival"))
+        bucket.limited = bucket._limited(snapshot.get("survival"))
         return bucket
 
     def catch_up(self, snapshot: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> None:
@@ -157,16 +185,29 @@ class JoinBucket:
         everything = list(chunks)
         self.watermark = Watermark.restore(self._plan.lateness, snapshot["watermark"])
         self.hot = dict(snapshot["hot"])
-        numbers = (snapshot[name] for name in ("next_chunk", "newest_position", "next_row", "starts"))
         own = [chunk for chunk in everything if chunk.section != HELD]
-        self.join.catch_up(Snapshot(self.watermark.now, *numbers), own)
+        if isinstance(self.join, TreeJoin):
+            self.join.restore(self.watermark.now, snapshot["tree"], own)
+        else:
+            self.join.catch_up(Snapshot.of(self.watermark.now, snapshot), own)
         self.held = self._plan.held_answers()
         if self.held is not None:
-            self.held.watermark = self.watermark.now
+            self.held.watermark = self._settled_us
             waiting = [chunk for chunk in everything if chunk.section == HELD]
             for chunk in sorted(waiting, key=lambda chunk: chunk.number):
                 self.held.buffer.add(chunk.wide, chunk.number)
             self.held.buffer.next_number = snapshot["next_held"]
+
+    @property
+    def _settled_us(self) -> int:
+        """No answer yet to come has an earlier t."""
+        return self.join.settled_us if isinstance(self.join, TreeJoin) else self.join.watermark
+
+    def _limited(self, survival: Mapping[str, Any] | None = None) -> LimitedJoin | None:
+        if self._plan.limit is None:
+            return None
+        assert isinstance(self.join, MultiwayJoin), "a tree of joins has no limit"
+        return LimitedJoin(self.join, self._plan.limit, survival)
 
     @property
     def state_rows(self) -> int:
@@ -202,17 +243,20 @@ class NumberingBucket:
 
     def __init__(self, plan: BucketPlan) -> None:
         self.watermark = Watermark(plan.lateness)
+        self._filtered = {item.alias for item in plan.layout.inputs if not item.keeps}
         self._numberers = {
             item.alias: RowNumberer(
                 f"#waiting {item.alias}",
                 plan.order_by.get(item.alias, ()),
-                numbers=item.window.counts_rows,
+                numbers=item.window.numbers_rows,
             )
             for item in plan.layout.inputs
         }
 
     def step(self, batch: BatchInput) -> Numbered:
-        """Takes a micro-batch; local filters of ROWS inputs apply after positions are given."""
+        """Takes a micro-batch; local filters of ROWS inputs apply after positions are given.
+
+        Those of a PARTITION BY input apply in its join."""
         late = {alias: self._numberers[alias].push(tuples) for alias, tuples in batch.tuples.items()}
         now = self.watermark.advance(batch.punctuation)
         released, positions = {}, {}
@@ -221,7 +265,7 @@ class NumberingBucket:
             if len(known.ts):
                 positions[alias] = known
             if tuples is not None:
-                released[alias] = _kept(tuples)
+                released[alias] = _kept(tuples) if alias in self._filtered else tuples
         return Numbered(released, positions, now, late)
 
     def persisted(self) -> list[PersistedChunk]:
@@ -281,6 +325,7 @@ class Bucket:
             numbered = self.ranks.step(batch)
             batch = BatchInput(
                 numbered.released,
+                Punctuation(self.ranks.watermark.max_ts if self.joins.held is not None else {}),
                 positions=numbered.positions,
                 watermark=numbered.watermark,
                 waiting_bytes=self.ranks.nbytes,

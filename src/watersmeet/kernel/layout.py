@@ -13,16 +13,19 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from watersmeet.errors import DataError
-from watersmeet.query import Query, Window
+from watersmeet.query import Input, Query, Window
 
 TS = "__ts"  # int64: event time, microseconds since the epoch
 REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes after the join
 POSITION = "__position"  # int64: 0-based row position in the stream, for ROWS windows
-KEEP = "__keep"  # bool: whether the local filters hold, where rows are numbered before filtering
+KEEP = "__keep"  # bool: whether the local filters hold, where rows are counted before filtering
+IN_VIEW = "__in_view"  # bool: whether a row that is to be packed is a tuple of its view at all
 KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that were thinned by weight
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
+
+_NESTED = ("array", "map", "struct", "variant")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,17 @@ class InputLayout:
     window: Window
     keys: tuple[tuple[int, str], ...]
     payload: tuple[str, ...]
+    keeps_null: bool = False  # whether tuples without a key count: an outer join may answer them
+    routed_by: tuple[int, ...] | None = None  # the classes that choose a tuple's bucket; None: all of them
+    order_by: tuple[str, ...] = ()  # further columns by which rows are counted, each value by itself
+    keeps: bool = False  # whether tuples that fail the local filters are there too, and say so
+    follows: bool = False  # whether answers say which tuple they have, as its end may come later than they do
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns without which a tuple cannot be in any answer."""
+        without_key = self.window.counts_rows or self.keeps_null
+        return (TS,) if without_key else (TS, *(name for _, name in self.keys))
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -44,8 +58,25 @@ class InputLayout:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column a chunk of this input holds, each once."""
-        positions = (POSITION,) if self.window.counts_rows else ()
-        return tuple(dict.fromkeys((TS, *positions, *(name for _, name in self.keys), *self.payload)))
+        positions = (POSITION,) if self.window.numbers_rows or self.follows else ()
+        keep = (KEEP,) if self.keeps else ()
+        keys = (name for _, name in self.keys)
+        return tuple(dict.fromkeys((TS, *positions, *keep, *keys, *self.payload, *self.order_by)))
+
+    @property
+    def arriving(self) -> tuple[str, ...]:
+        """The columns with which tuples come to the join; under PARTITION BY its store numbers them."""
+        return tuple(name for name in self.columns if name != POSITION or self.window.numbers_rows)
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """The columns that answers have of it."""
+        return (*self.payload, POSITION) if self.follows else self.payload
+
+    @property
+    def routing_classes(self) -> tuple[int, ...]:
+        """The classes by whose keys tuples are sent to different buckets."""
+        return self.classes if self.routed_by is None else self.routed_by
 
 
 @dataclass(frozen=True)
@@ -77,8 +108,36 @@ def lay_out(query: Query) -> JoinLayout:
             declared = item.stream.column(attribute.expr.columns[0].column) if bare else None
             same_type = declared is not None and declared.type == query.graph.classes[cls].type
             keys.append((cls, declared.name if declared and same_type else key_column(cls)))
-        inputs.append(InputLayout(item.alias, item.window, tuple(keys), payload))
+        inputs.append(_lay_out(query, item, tuple(keys), payload))
     return JoinLayout(tuple(inputs), query.joins_delayed)
+
+
+def _lay_out(
+    query: Query, item: Input, keys: tuple[tuple[int, str], ...], payload: tuple[str, ...]
+) -> InputLayout:
+    follows = query.aggregate is not None and item.window.counts_rows and query.tree is None
+    if not item.window.partition:
+        return InputLayout(item.alias, item.window, keys, payload, follows=follows)
+    return InputLayout(
+        item.alias,
+        item.window,
+        keys,
+        payload,
+        routed_by=query.routing_classes(item.alias),
+        order_by=columns_of_order(item),
+        keeps=bool(item.filters),
+        follows=follows,
+    )
+
+
+def columns_of_order(item: Input) -> tuple[str, ...]:
+    """The columns of PARTITION BY, and those that order the tuples of an instant."""
+    scalars = (
+        column.name
+        for column in item.stream.columns
+        if column.name != item.stream.event_time and not column.type.lower().startswith(_NESTED)
+    )
+    return tuple(dict.fromkeys((*item.window.partition, *scalars)))
 
 
 def check_chunk(layout: InputLayout, chunk: pa.RecordBatch) -> pa.RecordBatch:

@@ -23,6 +23,7 @@ class Tuning:
     max_slices_per_append: int = 32  # a batch that spans more windows gets wider slices
     min_rows_per_slice: int = 4096  # under windows that count rows
     max_rows_per_slice: int = 1 << 31  # row numbers within a slice fit half a word
+    least_ended: int = 1024  # tuples that later ones of their value have ended are kept up to so many
     trim_rows: int = 256  # a smaller slice is not trimmed
     trims_per_window: int = 4  # how often it is checked how much of a slice has expired
     trim_live_share: float = 3 / 4  # a slice of which a larger share is live stays as it is

@@ -150,7 +150,7 @@ def _is(node: exp.Is, scope: _Scope) -> bool:
     return value is what  # NULL, TRUE and FALSE are single objects
 
 
-def _null_safe_equal(node: exp.NullSafeEQ, scope: _Scope) -> bool:
+def _null_safe_equal(node: exp.NullSafeEQ | exp.NullSafeNEQ, scope: _Scope) -> bool:
     return canonical(_value(node.left, scope)) == canonical(_value(node.right, scope))
 
 
@@ -319,6 +319,7 @@ SPECIAL_FORMS: dict[type, Callable[[Any, _Scope], Any]] = {
     exp.Between: _between,
     exp.Is: _is,
     exp.NullSafeEQ: _null_safe_equal,
+    exp.NullSafeNEQ: lambda node, scope: not _null_safe_equal(node, scope),
     exp.In: _in,
     exp.Case: _case,
     exp.If: _if,

@@ -13,74 +13,63 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from watersmeet.errors import QueryError
+from watersmeet.oracle.arrivals import (
+    Arrivals,
+    Clock,
+    MicroBatch,
+    Tuple,
+    accept,
+    take_in,
+    watermark,
+)
 from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
+from watersmeet.oracle.lifetimes import ends_of
+from watersmeet.oracle.outer import Combination, Joiner
+from watersmeet.oracle.views import branch_rows
 from watersmeet.query import (
     BEGINNING,
     NEVER,
     Aggregate,
+    Block,
     Input,
     Query,
-    RangeWindow,
-    RowsWindow,
     Stream,
-    TumbleRowsWindow,
-    TumbleWindow,
-    UnboundedWindow,
-    Window,
+    Tree,
 )
-from watersmeet.query.values import canonical, order_key
+from watersmeet.query.values import canonical
 
+__all__ = [
+    "Answer",
+    "Arrivals",
+    "Clock",
+    "MicroBatch",
+    "Row",
+    "Run",
+    "Tuple",
+    "accept",
+    "answers",
+    "bag",
+    "emitted",
+    "run",
+    "take_in",
+    "watermark",
+]
 
-@dataclass(frozen=True)
-class Tuple:
-    """One tuple of a stream: its event time in microseconds and its values by declared column name."""
-
-    ts: int
-    values: Mapping[str, Any]
-
-
-MicroBatch = Mapping[str, Sequence[Tuple]]  # what arrived together, by stream name
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A combination, in FROM order, valid during [t, end)."""
+    """A combination, in FROM order, valid during [t, end); None where an outer join found no tuple."""
 
     t: int
     end: int
-    combination: tuple[Tuple, ...]
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The time of each micro-batch, where it is known, and when the runs began that made them."""
-
-    times: Sequence[int | None] = ()
-    starts: Sequence[int] = (BEGINNING,)
-
-    def time(self, batch: int) -> int | None:
-        return self.times[batch] if batch < len(self.times) else None
-
-    def running(self, before: int, now: int) -> int:
-        """The time from one micro-batch to the next, as far as the query is known to have been running."""
-        began = max((start for start in self.starts if start <= now), default=now)
-        return max(0, now - max(before, began))
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """The tuples that count of each stream, in order of arrival, what was left out, and the watermark."""
-
-    accepted: dict[str, list[Tuple]]
-    late: dict[str, int]
-    ahead: dict[str, int]
-    watermark: int
+    combination: tuple[Tuple | None, ...]
+    certain_at: int = BEGINNING  # the watermark from which nothing can change it; used with outer joins
 
 
 @dataclass(frozen=True)
@@ -98,73 +87,46 @@ def run(query: Query, batches: Iterable[MicroBatch], flush: bool = False, clock:
     return Run(emitted(query, came.accepted, None if flush else came.watermark), came.late, came.ahead)
 
 
-def accept(query: Query, batches: Iterable[MicroBatch]) -> tuple[dict[str, list[Tuple]], dict[str, int]]:
-    """The tuples that count, in order of arrival, and how many were late, for each stream of the query."""
-    came = take_in(query, batches)
-    return came.accepted, came.late
-
-
-def take_in(query: Query, batches: Iterable[MicroBatch], clock: Clock | None = None) -> Arrivals:
-    """Goes through micro-batches: a tuple counts unless it is late, or too far ahead of its batch."""
-    clock = clock or Clock()
-    accepted: dict[str, list[Tuple]] = {stream.name: [] for stream in query.streams}
-    late, ahead = dict.fromkeys(accepted, 0), dict.fromkeys(accepted, 0)
-    silent_us = dict.fromkeys(accepted, 0)
-    clocked: int | None = None  # the time of the batch before
-    reached = BEGINNING
-    for number, batch in enumerate(batches):
-        if not any(batch.get(name) for name in accepted):
-            continue
-        now = clock.time(number)
-        for stream in query.streams:
-            arrived = batch.get(stream.name, ())
-            due = [tuple_ for tuple_ in arrived if not _is_ahead(stream, tuple_, now)]
-            in_time = [tuple_ for tuple_ in due if tuple_.ts >= reached]
-            accepted[stream.name] += in_time
-            late[stream.name] += len(due) - len(in_time)
-            ahead[stream.name] += len(arrived) - len(due)
-            if now is not None:
-                passed_us = 0 if clocked is None else clock.running(clocked, now)
-                silent_us[stream.name] = 0 if arrived else silent_us[stream.name] + passed_us
-        idle = [] if now is None else [one for one in query.streams if _is_idle(one, silent_us[one.name])]
-        clocked = clocked if now is None else now
-        waited_for = [stream for stream in query.streams if stream not in idle]
-        if waited_for:
-            reached = max(reached, min(_bound(stream, accepted[stream.name]) for stream in waited_for))
-    return Arrivals(accepted, late, ahead, reached)
-
-
-def watermark(query: Query, seen: Mapping[str, Sequence[Tuple]]) -> int:
-    """The instant before which no more tuples are taken; the beginning until every stream has been seen."""
-    return min(_bound(stream, seen.get(stream.name, ())) for stream in query.streams)
-
-
-def _bound(stream: Stream, seen: Sequence[Tuple]) -> int:
-    """How far a stream has come, if its tuples are as late as they may be."""
-    newest = max((tuple_.ts for tuple_ in seen), default=BEGINNING)
-    return max(BEGINNING, newest - stream.lateness_us)
-
-
-def _is_ahead(stream: Stream, tuple_: Tuple, now: int | None) -> bool:
-    if now is None or stream.max_ahead_us is None or stream.event_time is None:
-        return False
-    return tuple_.ts > now + stream.max_ahead_us
-
-
-def _is_idle(stream: Stream, silent_us: int) -> bool:
-    return stream.idle_after_us is not None and silent_us > stream.idle_after_us
-
-
 def answers(query: Query, streams: Mapping[str, Sequence[Tuple]]) -> list[Answer]:
     """Every answer over the tuples of each stream, by the time it appears."""
-    partial = [_Partial(BEGINNING, NEVER, {}, {})]
-    for item in _connected_order(query):
-        partial = _extend(partial, item.alias, _candidates(query, item, streams.get(item.stream.name, ())))
-    found = [
-        Answer(part.t, part.end, tuple(part.members[item.alias] for item in query.inputs)) for part in partial
-    ]
+    found = _join_inner(query, streams) if query.tree is None else _join_tree(query, query.tree, streams)
     kept = [answer for answer in found if _meets_residual(query, answer)]
     return sorted(kept, key=lambda answer: (answer.t, answer.end))
+
+
+def _join_inner(query: Query, streams: Mapping[str, Sequence[Tuple]]) -> list[Answer]:
+    """Every combination that meets the equalities and filters."""
+    partial = [_Partial(BEGINNING, NEVER, {}, {})]
+    for item in _connected_order(query):
+        partial = _extend(partial, item.alias, _candidates(query, item, _tuples(item.stream, streams)))
+    return [
+        Answer(part.t, part.end, tuple(part.members[item.alias] for item in query.inputs)) for part in partial
+    ]
+
+
+def _join_tree(query: Query, tree: Tree, streams: Mapping[str, Sequence[Tuple]]) -> list[Answer]:
+    """Every combination that a tree of outer, semi and anti joins answers. Each of its blocks is a query."""
+
+    def join_block(block: Block) -> list[Combination]:
+        inputs = tuple(replace(query.input(alias), is_derived=False) for alias in block.aliases)
+        inner = replace(query, inputs=inputs, graph=block.graph, residual=block.residual, tree=None)
+        return [
+            Combination(
+                answer.t,
+                answer.end,
+                answer.t + 1 if query.joins_delayed else BEGINNING,
+                dict(zip(block.aliases, answer.combination, strict=True)),
+            )
+            for answer in answers(inner, streams)
+        ]
+
+    joiner = Joiner(
+        join_block, lambda alias, member: _row(query.input(alias).stream, member), query.joins_delayed
+    )
+    return [
+        Answer(one.t, one.end, tuple(one.members[alias] for alias in query.graph.aliases), one.certain_at)
+        for one in joiner.join(tree)
+    ]
 
 
 def emitted(query: Query, streams: Mapping[str, Sequence[Tuple]], watermark: int | None = None) -> list[Row]:
@@ -172,6 +134,8 @@ def emitted(query: Query, streams: Mapping[str, Sequence[Tuple]], watermark: int
     found = answers(query, streams)
     if query.aggregate:
         return _sample(query, query.aggregate, found, _last_tick(query, streams, found, watermark))
+    if query.tree is not None and watermark is not None:
+        found = [answer for answer in found if answer.certain_at <= watermark]
     horizon = watermark if query.is_delayed and watermark is not None else NEVER
     settled = [answer for answer in found if answer.t < horizon]
     return _appearances(query, settled) if query.distinct else [_select(query, answer) for answer in settled]
@@ -180,6 +144,19 @@ def emitted(query: Query, streams: Mapping[str, Sequence[Tuple]], watermark: int
 def bag(rows: Iterable[Iterable[Any]]) -> Counter[Hashable]:
     """Rows as a bag to compare with ==: values that Spark's GROUP BY would not tell apart are the same."""
     return Counter(canonical(tuple(row)) for row in rows)
+
+
+def _tuples(stream: Stream, streams: Mapping[str, Sequence[Tuple]]) -> Sequence[Tuple]:
+    """The tuples of a stream; those of a view are made of the tuples of its streams, and keep their times."""
+    if not stream.view:
+        return streams.get(stream.name, ())
+    made = [
+        (tuple_.ts, row)
+        for branch in stream.view
+        for tuple_ in streams.get(branch.stream.name, ())
+        for row in branch_rows(branch, _row(branch.stream, tuple_))
+    ]
+    return [Tuple(ts, {name: row[name] for name in row if name != stream.event_time}) for ts, row in made]
 
 
 @dataclass(frozen=True)
@@ -232,64 +209,13 @@ def _connected_order(query: Query) -> list[Input]:
 def _candidates(query: Query, item: Input, tuples: Sequence[Tuple]) -> list[_Candidate]:
     """An input's tuples that may take part in answers. Windows count before filters; NULL equals nothing."""
     candidates = []
-    for tuple_, end in _ends(item, tuples):
+    for tuple_, end in ends_of(item, tuples):
         rows = {item.alias: _row(item.stream, tuple_)}
         if tuple_.ts < end and all(evaluate(condition, rows) is True for condition in item.filters):
             keys = _keys(query, item, rows)
             if None not in keys.values():
                 candidates.append(_Candidate(tuple_, end, keys))
     return candidates
-
-
-def _ends(item: Input, tuples: Sequence[Tuple]) -> list[tuple[Tuple, int]]:
-    """Each tuple with the instant it leaves its window."""
-    if not item.window.counts_rows:
-        return [(tuple_, _end(item.window, tuple_.ts)) for tuple_ in tuples]
-    ordered = sorted(tuples, key=lambda tuple_: _row_order(item.stream, tuple_))
-    ends = []
-    for number, tuple_ in enumerate(ordered):
-        successor = _successor(item.window, number)
-        ends.append((tuple_, ordered[successor].ts if successor < len(ordered) else NEVER))
-    return ends
-
-
-def _end(window: Window, ts: int) -> int:
-    """The semantics of time windows, said a second time: what the engine takes from a window is checked."""
-    match window:
-        case RangeWindow():
-            return min(NEVER, ts + window.size + 1)
-        case TumbleWindow():
-            return min(NEVER, (ts // window.size + 1) * window.size)
-        case UnboundedWindow():
-            return NEVER
-    raise _unknown(window)
-
-
-def _successor(window: Window, row: int) -> int:
-    """The number of the row at whose event time this one ends."""
-    match window:
-        case RowsWindow():
-            return row + window.size
-        case TumbleRowsWindow():
-            return (row // window.size + 1) * window.size
-    raise _unknown(window)
-
-
-def _unknown(window: Window) -> QueryError:
-    return QueryError(
-        f"the oracle has not been told when a tuple leaves {window.pretty()}: say so in oracle.py, "
-        "independently of the window's own code"
-    )
-
-
-def _row_order(stream: Stream, tuple_: Tuple) -> tuple[Any, ...]:
-    """The order of a stream's rows: ts, then values column by column, NULL first, nested ones aside."""
-    scalars = [
-        column.name
-        for column in stream.columns
-        if column.name != stream.event_time and not column.type.lower().startswith(("array", "struct", "map"))
-    ]
-    return (tuple_.ts, *(order_key(tuple_.values[name]) for name in scalars))
 
 
 def _keys(query: Query, item: Input, rows: Rows) -> dict[int, Hashable]:
@@ -318,7 +244,9 @@ def _rows(query: Query, answer: Answer) -> Rows:
     return {item.alias: _row(item.stream, tuple_) for item, tuple_ in inputs}
 
 
-def _row(stream: Stream, tuple_: Tuple) -> Mapping[str, Any]:
+def _row(stream: Stream, tuple_: Tuple | None) -> Mapping[str, Any]:
+    if tuple_ is None:
+        return {column.name: None for column in stream.columns}
     return {**tuple_.values, stream.event_time: tuple_.ts} if stream.event_time else tuple_.values
 
 
@@ -338,10 +266,11 @@ def _appearances(query: Query, found: Sequence[Answer]) -> list[Row]:
 def _sample(query: Query, aggregate: Aggregate, found: Sequence[Answer], last_tick: int) -> list[Row]:
     """Aggregates: the groups of the answers valid at each tick; a tick without answers says nothing."""
     rows: list[Row] = []
-    for tick in _ticks(aggregate.emit_every_us, found, last_tick):
+    for tick in _ticks(aggregate, found, last_tick):
+        instant = tick - aggregate.before_us
         groups: dict[Hashable, list[Rows]] = {}
         for answer in found:
-            if answer.t <= tick < answer.end:
+            if answer.t <= instant < answer.end:
                 member = _rows(query, answer)
                 value = canonical([evaluate(expr, member, tick) for expr in aggregate.group_by])
                 groups.setdefault(value, []).append(member)
@@ -354,11 +283,13 @@ def _sample(query: Query, aggregate: Aggregate, found: Sequence[Answer], last_ti
     return rows
 
 
-def _ticks(every_us: int, found: Sequence[Answer], last_tick: int) -> list[int]:
-    """The ticks, up to the last, at which some answer is valid."""
+def _ticks(aggregate: Aggregate, found: Sequence[Answer], last_tick: int) -> list[int]:
+    """The ticks, up to the last, at which some answer is valid, or just before which it is."""
     ticks: set[int] = set()
+    every_us, before_us = aggregate.emit_every_us, aggregate.before_us
     for answer in found:
-        ticks.update(range(_tick_from(answer.t, every_us), min(answer.end, last_tick + 1), every_us))
+        first = _tick_from(answer.t + before_us, every_us)
+        ticks.update(range(first, min(answer.end + before_us, last_tick + 1), every_us))
     return sorted(ticks)
 
 
@@ -372,7 +303,7 @@ def _last_tick(
     """
     assert query.aggregate
     if watermark is not None:
-        return watermark - 1
+        return watermark - 1 + query.aggregate.before_us
     events = [tuple_.ts for stream in query.streams for tuple_ in streams.get(stream.name, ())]
     events += [answer.end for answer in found if answer.end != NEVER]
     return _tick_from(max(events, default=BEGINNING), query.aggregate.emit_every_us)

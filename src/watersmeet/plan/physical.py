@@ -60,13 +60,20 @@ def plan_physical(
 
     `routing` is shares, pipeline, rewrite or native; None takes shares or a pipeline, whichever costs less.
     """
-    if query.joins_delayed and (query.distinct or query.aggregate):
-        what = "aggregates" if query.aggregate else "SELECT DISTINCT"
+    if query.joins_delayed and (query.distinct or (query.aggregate and query.tree is not None)):
+        what = "aggregates of outer joins" if query.aggregate else "SELECT DISTINCT"
         counted = next(item for item in query.inputs if item.window.counts_rows)
         raise ConfigurationError(
             f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "
             "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
         )
+    for item in query.inputs:
+        if query.tree is not None and item.window.partition:
+            raise ConfigurationError(
+                f"outer, semi and anti joins with {item.pretty()} cannot run yet: write an inner join, or a "
+                "window of time, or of rows of the whole stream: [ROWS 100]"
+            )
     known = statistics or Statistics()
     chosen = decide_routing(query, known, partitions, routing)
-    return PhysicalPlan(query, chosen, partitions, plan_probing(query, known))
+    probing = plan_probing(query, known) if query.tree is None else ()
+    return PhysicalPlan(query, chosen, partitions, probing)

@@ -5,7 +5,8 @@ canonical JSON, taken from the bound query and its routing, never from a text th
 explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
 
     state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
-            and columns, join classes, routing, and, for DISTINCT and aggregates, the answers kept
+            and columns, join classes, the tree of joins where not all are inner, routing, and, for DISTINCT
+            and aggregates, the answers kept
     query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
             conditions over several inputs
 
@@ -30,7 +31,7 @@ from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
-from watersmeet.query import Expr, Input, Query, Stream, format_duration
+from watersmeet.query import Block, Expr, Input, JoinGraph, Query, Stream, Tree, format_duration
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.window import window_from_json
 
@@ -96,16 +97,16 @@ def identify_query(query: Query, partitions: int, routing: Routing) -> StateIden
         "group_by": _texts(query.aggregate.group_by) if query.aggregate else [],
         "having": query.aggregate.having.sql if query.aggregate and query.aggregate.having else None,
         "emit_every_us": query.aggregate.emit_every_us if query.aggregate else None,
+        **({"emit_at_end": True} if query.aggregate and query.aggregate.at_end else {}),
     }
     state = {
         "partitions": partitions,
         "inputs": [_input(query, item) for item in query.inputs],
-        "classes": [
-            {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
-            for cls in query.graph.classes
-        ],
+        "classes": _classes(query.graph),
         "routing": _routing(routing),
     }
+    if query.tree is not None:
+        state["tree"] = _tree(query.tree)
     if query.distinct or query.aggregate is not None:
         return StateIdentity({**state, "answers": answers}, {"sink": query.sink})
     return StateIdentity(state, {"sink": query.sink, "answers": answers})
@@ -117,7 +118,7 @@ def identify_dataflow(levels: int, streams: Iterable[Stream], partitions: int) -
     What it keeps for them has names that say all that the rows depend on (`plan/multiquery`).
     """
     described = [
-        {"name": stream.name, "event_time": stream.event_time, "columns": _columns(stream)}
+        {"name": stream.name, "event_time": _event_time(stream), "columns": _columns(stream)}
         for stream in streams
     ]
     return StateIdentity({"partitions": partitions, "levels": levels, "streams": described}, {})
@@ -127,22 +128,55 @@ def _texts(expressions: Iterable[Expr]) -> list[str]:
     return [expr.sql for expr in expressions]
 
 
+def _event_time(stream: Stream) -> str | None:
+    computed = stream.computed_time
+    return stream.event_time if computed is None else f"{stream.event_time} from {computed.pretty()}"
+
+
 def _columns(stream: Stream) -> list[list[str]]:
     return [[column.name, column.type] for column in stream.columns]
+
+
+def _classes(graph: JoinGraph) -> list[dict[str, Any]]:
+    return [
+        {"equal": [attribute.expr.sql for attribute in cls.attributes], "type": cls.type}
+        for cls in graph.classes
+    ]
+
+
+def _tree(tree: Tree) -> dict[str, Any]:
+    """A tree of outer, semi and anti joins; state that has none says nothing of it."""
+    if isinstance(tree, Block):
+        return {
+            "inputs": list(tree.aliases),
+            "classes": _classes(tree.graph),
+            "conditions": _texts(tree.residual),
+        }
+    return {
+        "join": tree.kind.value,
+        "sides": [_tree(tree.left), _tree(tree.right)],
+        "equal": [[each.left.sql, each.right.sql, each.type] for each in tree.equalities],
+        "conditions": _texts(tree.residual),
+    }
 
 
 def _input(query: Query, item: Input) -> dict[str, Any]:
     read = set(query.columns_read(item.alias))
     # Under a ROWS window all columns are kept: they order the tuples of one instant.
     kept = [pair for pair in _columns(item.stream) if pair[0] in read or item.window.counts_rows]
-    return {
+    described: dict[str, Any] = {
         "alias": item.alias,
         "stream": item.stream.name,
-        "event_time": item.stream.event_time,
+        "event_time": _event_time(item.stream),
         "window": item.window.to_json(),
         "filters": _texts(item.filters),
         "columns": kept,
     }
+    if item.stream.view:
+        described["view"] = [
+            {**branch.to_json(), "event_time": _event_time(branch.stream)} for branch in item.stream.view
+        ]
+    return described
 
 
 def _routing(routing: Routing) -> dict[str, Any]:
@@ -241,17 +275,49 @@ def facts_of(identity: Mapping[str, Any]) -> Facts:
         facts[alias, "stream"] = item["stream"]
         facts[alias, "window"] = window_from_json(item["window"]).pretty().strip("[]")
         facts[alias, "filters"] = _listed(item["filters"], " AND ")
+        for number, branch in enumerate(item.get("view", ())):
+            facts |= {(f"{alias}'s view", about): text for about, text in _branch_facts(number + 1, branch)}
         facts |= _stream_facts(alias, item)
-    classes = (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in state["classes"])
-    facts["", "joins"] = _listed(classes)
+    facts["", "joins"] = _listed(_class_texts(state["classes"]))
+    if "tree" in state:
+        facts["", "tree of joins"] = _tree_text(state["tree"])
     answers = state["answers"] if "answers" in state else query["answers"]
     return facts | _answer_facts(answers) | _routing_facts(state["routing"])
+
+
+def _class_texts(classes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (f"{' = '.join(cls['equal'])} as {cls['type'] or 'they are'}" for cls in classes)
+
+
+def _tree_text(fields: Mapping[str, Any]) -> str:
+    """A tree as one text: a left join (b, c on b.k = c.k as int) on a.k = b.k as int."""
+    if "inputs" in fields:
+        on = _listed([*_class_texts(fields["classes"]), *fields["conditions"]], " AND ")
+        names = _listed(fields["inputs"])
+        return names if on == "none" else f"({names} on {on})"
+    left, right = (_tree_text(side) for side in fields["sides"])
+    equal = (f"{one} = {other} as {type_ or 'they are'}" for one, other, type_ in fields["equal"])
+    on = _listed([*equal, *fields["conditions"]], " AND ")
+    return f"({left} {fields['join']} join {right} on {on})"
 
 
 def _stream_facts(owner: str, fields: Mapping[str, Any]) -> Facts:
     facts = {(owner, "event time"): fields["event_time"] or "the time of arrival"}
     facts |= {(owner, f"{COLUMN}{name}"): type_ for name, type_ in fields["columns"]}
     return facts | {(owner, COLUMN_ORDER): _listed(name for name, _ in fields["columns"])}
+
+
+def _branch_facts(number: int, branch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a branch of a view reads, and what each of its steps makes of that."""
+    yield f"stream {number}", f"{branch['stream']} by {branch['event_time'] or 'the time of arrival'}"
+    for level, step in enumerate(branch["steps"]):
+        columns = _listed(f"{sql} AS {name}" for name, sql in step["columns"])
+        said = f"{columns} of {step['alias']}"
+        if step["explode"]:
+            array, alias, name, is_outer = step["explode"]
+            said += f", exploding {array} as {alias}.{name}{', or NULL' if is_outer is True else ''}"
+        said += f" where {_listed(step['filters'], ' AND ')}"
+        yield f"SELECT {number}.{level + 1}", said
 
 
 def _answer_facts(answers: Mapping[str, Any]) -> Facts:
@@ -263,6 +329,7 @@ def _answer_facts(answers: Mapping[str, Any]) -> Facts:
         ("", "GROUP BY"): _listed(answers["group_by"]),
         ("", "HAVING"): answers["having"] or "none",
         ("", "EMIT EVERY"): "none" if every is None else format_duration(every),
+        **({("", "EMIT AT END"): "yes"} if answers.get("emit_at_end") else {}),
     }
 
 

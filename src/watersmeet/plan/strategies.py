@@ -22,9 +22,11 @@ from watersmeet.plan.routing.pipeline_or_shares import (
     PricedRouting,
     PricedShares,
     choose_routing,
+    price_hypercube,
     price_pipeline,
     price_shares,
 )
+from watersmeet.plan.routing.tree import route_tree
 from watersmeet.plan.sites.dhtjoin import DhtJoinPlan, optimize_dhtjoin
 from watersmeet.plan.sites.plan_tree import LinkLoad, MJoin, operators
 from watersmeet.plan.sites.pmjoin.pmjoin import PmjoinPlan, plan_centralized, plan_distributed, plan_pmjoin
@@ -187,6 +189,14 @@ def _dhtjoin(planning: Planning) -> Priced:
 
 def _shares(planning: Planning) -> Priced:
     return _in_the_engine(planning, price_shares(planning.query, planning.statistics, planning.buckets))
+
+
+def price_tree(planning: Planning) -> Priced:
+    """The one plan for outer, semi and anti joins: all that decides about each other in one bucket."""
+    query = planning.query
+    assert query.tree is not None
+    routing = route_tree(query, query.tree, planning.statistics, planning.buckets, None)
+    return _in_the_engine(planning, price_hypercube(query, planning.statistics, routing.hypercube))
 
 
 def _pipeline(planning: Planning) -> Priced:

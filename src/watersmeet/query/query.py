@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, replace
 
+from watersmeet.query.declared.site import Link, Site
+from watersmeet.query.declared.view import Branch
 from watersmeet.query.duration import format_duration
 from watersmeet.query.expression import ColumnRef, Expr
 from watersmeet.query.join_graph import JoinGraph
-from watersmeet.query.site import Link, Site
+from watersmeet.query.join_tree import JoinNode, expressions, nodes
 from watersmeet.query.stream import Sink, Stream
-from watersmeet.query.window import Window
+from watersmeet.query.window import UNBOUNDED, Window
 
 MAX_INPUTS = 16
 
 
 @dataclass(frozen=True)
 class Input:
-    """One occurrence of a stream in FROM. Filters apply after the window: `ROWS 100` counts every tuple."""
+    """One occurrence of a stream in FROM. Filters apply after the window: `ROWS 100` counts every tuple.
+
+    A window that `is_derived` was not written: it follows from the conditions on event times. It decides what
+    is kept, and not what is an answer.
+    """
 
     alias: str
     stream: Stream
     window: Window
     filters: tuple[Expr, ...] = ()
+    is_derived: bool = False
 
     def pretty(self) -> str:
         name = self.stream.name if self.alias == self.stream.name else f"{self.stream.name} AS {self.alias}"
         filters = f" where {' and '.join(expr.pretty() for expr in self.filters)}" if self.filters else ""
-        return f"{name} {self.window.pretty()}{filters}"
+        derived = " derived from the conditions" if self.is_derived else ""
+        return f"{name} {self.window.pretty()}{derived}{filters}"
+
+    def as_written(self) -> Input:
+        """The input under its written window, or none."""
+        return replace(self, window=UNBOUNDED, is_derived=False) if self.is_derived else self
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A declared stream that an input reads: by itself, or in a branch of a view.
+
+    Readings are numbered. The first of an input has the input's number, further branches have those after
+    all inputs.
+    """
+
+    number: int
+    input: int
+    stream: Stream
+    branch: Branch | None = None
 
 
 @dataclass(frozen=True)
@@ -43,27 +70,42 @@ class Output:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """GROUP BY over the answers valid at each tick; ticks are the multiples of `emit_every_us`."""
+    """GROUP BY over the answers valid at each tick; ticks are the multiples of `emit_every_us`.
+
+    With `at_end` a tick stands at the end of a window of that size: what counts was valid just before it.
+    """
 
     group_by: tuple[Expr, ...]
     emit_every_us: int
     having: Expr | None = None
+    at_end: bool = False
+
+    @property
+    def before_us(self) -> int:
+        """How long before a tick the answers count that it samples."""
+        return 1 if self.at_end else 0
 
     def pretty(self) -> str:
         groups = f"group by {', '.join(expr.pretty() for expr in self.group_by)} " if self.group_by else ""
         having = f"having {self.having.pretty()} " if self.having else ""
-        return f"{groups}{having}emit every {format_duration(self.emit_every_us)}"
+        emit = "emit at the end of every" if self.at_end else "emit every"
+        return f"{groups}{having}{emit} {format_duration(self.emit_every_us)}"
 
 
 @dataclass(frozen=True)
 class Query:
-    """A continuous multi-way window join."""
+    """A continuous multi-way window join.
+
+    A query with outer, semi or anti joins has a `tree` of them. Its inputs are all of the tree's, its graph
+    says which attributes agree wherever tuples meet, and its residual conditions apply to the tree's answers.
+    """
 
     inputs: tuple[Input, ...]
     graph: JoinGraph
     select: tuple[Output, ...]
     _: KW_ONLY
     residual: tuple[Expr, ...] = ()
+    tree: JoinNode | None = None
     distinct: bool = False
     aggregate: Aggregate | None = None
     sink: str | None = None
@@ -72,14 +114,53 @@ class Query:
     def __post_init__(self) -> None:
         if tuple(item.alias for item in self.inputs) != self.graph.aliases:
             raise ValueError("the join graph must name the query's inputs in order")
+        if self.tree is not None and sorted(self.tree.aliases) != sorted(self.graph.aliases):
+            raise ValueError("the tree of joins must hold each of the query's inputs once")
 
     def input(self, alias: str) -> Input:
         return next(item for item in self.inputs if item.alias == alias)
 
+    def as_written(self) -> Query:
+        """The query without derived windows: the same answers, from a state that grows for ever.
+
+        With a tree of joins windows stay, as they say for how long a tuple waits for a match.
+        """
+        if self.tree is not None:
+            return self
+        return replace(self, inputs=tuple(item.as_written() for item in self.inputs))
+
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams read, each once, in FROM order."""
+        """The declared streams read, by themselves or in views, each once, in FROM order."""
+        return tuple({each.name: each for item in self.inputs for each in item.stream.origins}.values())
+
+    @property
+    def read(self) -> tuple[Stream, ...]:
+        """The streams and views that FROM names, each once."""
         return tuple({item.stream.name: item.stream for item in self.inputs}.values())
+
+    @property
+    def tables(self) -> tuple[Stream, ...]:
+        """The tables that views are joined with, each once."""
+        found = (table for item in self.inputs for branch in item.stream.view for table in branch.tables)
+        return tuple({table.name: table for table in found}.values())
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Every stream that an input reads, in FROM order."""
+        found, following = [], len(self.inputs)
+        for number, item in enumerate(self.inputs):
+            branches = item.stream.view or (None,)
+            for index, branch in enumerate(branches):
+                stream = item.stream if branch is None else branch.stream
+                found.append(Reading(following if index else number, number, stream, branch))
+                following += index > 0
+        return tuple(found)
+
+    @property
+    def progress_names(self) -> tuple[str, ...]:
+        """By the number of a reading, the stream that tells how far it has come."""
+        return tuple(each.stream.name for each in sorted(self.readings, key=lambda each: each.number))
 
     @property
     def is_delayed(self) -> bool:
@@ -91,10 +172,51 @@ class Query:
         """Whether the join itself waits for the watermark, as places in a stream are known only then."""
         return any(item.window.counts_rows for item in self.inputs)
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether rows have to be numbered over whole streams before they are joined."""
+        return any(item.window.numbers_rows for item in self.inputs)
+
+    def routing_classes(self, alias: str) -> tuple[int, ...]:
+        """The classes by whose keys an input's tuples may be sent to different buckets.
+
+        Tuples of one value of a PARTITION BY have to meet, so there a key must follow from the value.
+        """
+        item, classes = self.input(alias), self.graph.classes_of(alias)
+        if not item.window.partition:
+            return classes
+        return tuple(index for index in classes if self._follows_from_value(item, index))
+
+    def _follows_from_value(self, item: Input, index: int) -> bool:
+        cls = self.graph.classes[index]
+        attribute = cls.of(item.alias)
+        if attribute is None or not attribute.expr.is_column:
+            return False
+        name = attribute.expr.columns[0].column
+        column = item.stream.column(name)
+        assert column is not None
+        # Zeros of either sign are one value, and two texts.
+        return name in item.window.partition and (
+            column.type == cls.type or column.type not in ("float", "double")
+        )
+
     def payload(self, alias: str) -> tuple[str, ...]:
-        """The columns of an input that answers need: those of the residual conditions and the SELECT list."""
-        needed = {ref.column for expr in self._answer_exprs() for ref in expr.columns if ref.alias == alias}
+        """The columns of an input that answers need: those of the residual conditions and the SELECT list.
+
+        With a tree of joins also those that decide which combinations match, save for keys.
+        """
+        return self._columns_in([*self._answer_exprs(), *self._tree_exprs()], alias)
+
+    def answer_columns(self, alias: str) -> tuple[str, ...]:
+        """The columns of an input that are read after the join: by WHERE, the SELECT list and groups."""
+        return self._columns_in(self._answer_exprs(), alias)
+
+    def _columns_in(self, exprs: Iterable[Expr], alias: str) -> tuple[str, ...]:
+        needed = {ref.column for expr in exprs for ref in expr.columns if ref.alias == alias}
         return tuple(column.name for column in self.input(alias).stream.columns if column.name in needed)
+
+    def _tree_exprs(self) -> tuple[Expr, ...]:
+        return tuple(expressions(self.tree)) if self.tree else ()
 
     def _answer_exprs(self) -> tuple[Expr, ...]:
         exprs = [*self.residual, *(output.expr for output in self.select)]
@@ -104,8 +226,10 @@ class Query:
 
     def columns_read(self, alias: str) -> tuple[str, ...]:
         """Every column of an input that the query reads anywhere: payload, keys, filters and event time."""
-        exprs = [*self._answer_exprs(), *self.input(alias).filters]
+        exprs = [*self._answer_exprs(), *self._tree_exprs(), *self.input(alias).filters]
         exprs += [attribute.expr for cls in self.graph.classes if (attribute := cls.of(alias))]
+        equalities = [each for node in nodes(self.tree) for each in node.equalities] if self.tree else []
+        exprs += [side for each in equalities for side in (each.left, each.right)]
         refs = {ref for expr in exprs for ref in expr.columns}
         stream = self.input(alias).stream
         return tuple(
@@ -117,9 +241,15 @@ class Query:
     def pretty(self) -> str:
         """The query as a reader wants it: inputs, joins, conditions, answers."""
         lines = [f"into {self.sink}"] if self.sink else []
-        lines += [f"from {item.pretty()}" for item in self.inputs]
-        lines += [f"join {line}" if n == 0 else f"     {line}" for n, line in enumerate(_lines(self.graph))]
-        lines += [f"residual {expr.pretty()}" for expr in self.residual]
+        for item in self.inputs:
+            lines += [f"from {item.pretty()}", *(f"     {each.pretty()}" for each in item.stream.view)]
+        if self.tree:
+            lines += self.tree.pretty().split("\n")
+        else:
+            lines += [
+                f"join {line}" if n == 0 else f"     {line}" for n, line in enumerate(_lines(self.graph))
+            ]
+        lines += [f"{'where' if self.tree else 'residual'} {expr.pretty()}" for expr in self.residual]
         distinct = "distinct " if self.distinct else ""
         lines.append(f"select {distinct}{', '.join(output.pretty() for output in self.select)}")
         if self.aggregate:
@@ -140,12 +270,18 @@ class Pipeline:
     queries: tuple[Query, ...] = ()
     sites: tuple[Site, ...] = ()
     links: tuple[Link, ...] = ()
+    views: tuple[Stream, ...] = ()
+    tables: tuple[Stream, ...] = ()
 
     def sink(self, name: str) -> Sink | None:
         return next((sink for sink in self.sinks if sink.name.lower() == name.lower()), None)
 
     def pretty(self) -> str:
         parts = [f"stream {stream.pretty()}" for stream in self.streams]
+        parts += [
+            f"table {table.name}({', '.join(c.pretty() for c in table.columns)})" for table in self.tables
+        ]
+        parts += [f"view {view.pretty()}" for view in self.views]
         parts += [f"sink {sink.pretty()}" for sink in self.sinks]
         parts += [f"site {site.pretty()}" for site in self.sites]
         parts += [f"link {link.pretty()}" for link in self.links]

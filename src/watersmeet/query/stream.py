@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from watersmeet.query.duration import format_duration
 from watersmeet.query.secret_reference import fill_in, has_reference
+
+if TYPE_CHECKING:
+    from watersmeet.query.declared.event_time import ComputedTime
+    from watersmeet.query.declared.table import Table
+    from watersmeet.query.declared.view import Branch
 
 DAY_US = 86_400_000_000
 NO_LIMIT = "none"  # a max_ahead that refuses nothing
@@ -80,6 +86,7 @@ class Stream:
 
     Without `event_time` tuples are stamped on arrival, which a replay cannot repeat. A tuple whose event time
     is more than `max_ahead_us` ahead of the time of its micro-batch is in error: it is counted and left out.
+    A `computed_time` is a column that the source does not have. A view has no source: it has branches.
     """
 
     name: str
@@ -91,21 +98,75 @@ class Stream:
     max_ahead_us: int | None = DAY_US  # None: event times may lie in any future
     site: str | None = None
     source: Connector | None = field(default=None)
+    computed_time: ComputedTime | None = None
+    view: tuple[Branch, ...] = ()
+    table: Table | None = None  # it is no stream then
+
+    def with_event_time(
+        self, written: str | None, unit: str | None = None, format: str | None = None
+    ) -> Stream:
+        """The stream with this event time, a computed one as a further column; see `find_event_time`."""
+        if written is None:
+            return self
+        # It loads Arrow, which is slow and not needed to show a command's help.
+        from watersmeet.query.declared.event_time import NAMES, EventTimeError, find_event_time
+
+        found = find_event_time(self.columns, written, unit, format)
+        if isinstance(found, str):
+            return replace(self, event_time=found)
+        name = next((name for name in NAMES if self.column(name) is None), None)
+        if name is None:
+            raise EventTimeError(
+                f"the computed event time has no name: there are columns {' and '.join(NAMES)} already",
+                "Rename one of them in the source, or leave it out of the declaration.",
+            )
+        kind = found.type if found.type == "timestamp_ntz" else "timestamp"
+        columns = (*self.columns, Column(name, kind))
+        return replace(self, columns=columns, event_time=name, computed_time=found)
+
+    @property
+    def as_stored(self) -> Stream:
+        """The stream with only the columns that its source has."""
+        if self.computed_time is None:
+            return self
+        columns = tuple(column for column in self.columns if column.name != self.event_time)
+        return replace(self, columns=columns, computed_time=None)
 
     def column(self, name: str) -> Column | None:
         """A column by its name, whatever its case."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
+    def beside(self, column: str) -> tuple[str, str] | None:
+        """Of a column `alias.name` of a table that FROM joins with it: the table's alias, its name there."""
+        tables = self.view[0].steps[-1].tables if self.view else ()
+        for table in tables:
+            start = f"{table.alias}."
+            if column.lower().startswith(start.lower()) and table.table.column(column[len(start) :]):
+                return table.alias, column[len(start) :]
+        return None
+
+    @property
+    def origins(self) -> tuple[Stream, ...]:
+        """The declared streams whose tuples it has, each once: itself, unless it is a view."""
+        found = {branch.stream.name: branch.stream for branch in self.view}
+        return tuple(found.values()) if self.view else (self,)
+
     @property
     def needs_batch_time(self) -> bool:
         """Whether something about its tuples is judged by the time of the micro-batch."""
+        if self.view:
+            return any(stream.needs_batch_time for stream in self.origins)
         return self.idle_after_us is not None or (
             self.event_time is not None and self.max_ahead_us is not None
         )
 
     def pretty(self) -> str:
         columns = ", ".join(column.pretty() for column in self.columns)
+        if self.table is not None:
+            return f"{self.name}({columns})"
         facts = [f"event time {self.event_time}" if self.event_time else "stamped on arrival"]
+        if self.computed_time is not None:
+            facts = [f"{facts[0]} from {self.computed_time.pretty()}"]
         if self.event_time:
             facts.append(f"lateness {format_duration(self.lateness_us)}")
             if self.max_ahead_us is None:

@@ -6,6 +6,7 @@ Under any window a tuple s is inside for the instants t with ts(s) <= t < end(s)
     TUMBLE T       end = the next multiple of T after ts
     ROWS n         end = ts of the tuple n rows later in its stream
     TUMBLE n ROWS  end = ts of the first tuple of the next n
+    PARTITION BY k ROWS n  end = ts of the tuple n rows later among those of its value of k, NULL being one
     UNBOUNDED      end = never
 
 A combination (s1..sm) is an answer's candidate exactly when max ts(si) < min end(sj): the lifetimes overlap,
@@ -18,12 +19,13 @@ a tuple at `NEVER` itself is inside of no window.
 
 A kind is one class here, and all that the rest of the engine knows of it are the methods of `Window`. Two
 properties hold of every kind, and expiry rests on them: a tuple is inside at its own ts or never, and of two
-tuples of a stream the earlier one never ends later.
+tuples of a stream (under PARTITION BY, of a value) the earlier one never ends later.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -31,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.query.duration import UNITS_US, format_duration
+from watersmeet.query.expression import quote_name
 
 NEVER = 2**63 - 1  # an end no instant reaches
 BEGINNING = -(2**63)  # a watermark no tuple is behind
@@ -50,7 +53,8 @@ class Window(ABC):
     """
 
     name: ClassVar[str]  # as it is stored; a name of an old version keeps its meaning
-    counts_rows: ClassVar[bool] = False  # whether positions are row numbers
+    counts_rows: ClassVar[bool] = False  # whether later rows decide when a tuple ends
+    numbers_rows: ClassVar[bool] = False  # whether positions are row numbers of the stream
     is_bounded: ClassVar[bool] = True
 
     @property
@@ -60,8 +64,13 @@ class Window(ABC):
 
     @property
     def row_count(self) -> int | None:
-        """The most rows that are inside, where the window counts rows."""
+        """The most rows that are inside, where the window counts those of the stream."""
         return None
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """The columns by whose values rows are counted, each value by itself."""
+        return ()
 
     def end_us(self, ts: Position) -> Position:
         """When a tuple of this event time leaves the window; row windows cannot say so from ts alone."""
@@ -169,6 +178,7 @@ class RowWindow(_Sized):
     """A window whose tuples end when later rows of their stream come; the size is a number of rows."""
 
     counts_rows = True
+    numbers_rows = True
 
     @property
     def row_count(self) -> int:
@@ -226,6 +236,50 @@ class TumbleRowsWindow(RowWindow):
 
 
 @dataclass(frozen=True)
+class PartitionRowsWindow(_Sized):
+    """`[PARTITION BY currency ROWS 1]`: the last ones of each value; the size is their number."""
+
+    columns: tuple[str, ...]
+
+    name = "PARTITION ROWS"
+    counts_rows = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.columns:
+            raise ValueError("a PARTITION ROWS window needs a column")
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.columns
+
+    def known_end_us(self, ts: Position) -> Position:
+        return _alike(ts, NEVER)
+
+    def expires_at(self, position: Position) -> Position:
+        return _alike(position, NEVER)
+
+    def first_inside(self, now: Position) -> Position:
+        return _alike(now, BEGINNING // 2)
+
+    def expected_tuples(self, rate_per_s: float) -> None:
+        return None
+
+    def describe_retention(self) -> str:
+        return f"the last {self.size} tuples of each {self._names}"
+
+    def pretty(self) -> str:
+        return f"[PARTITION BY {self._names} ROWS {self.size}]"
+
+    def to_json(self) -> list[str | int]:
+        return [self.name, self.size, *self.columns]
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(map(quote_name, self.columns))
+
+
+@dataclass(frozen=True)
 class UnboundedWindow(Window):
     """`[UNBOUNDED]`: everything."""
 
@@ -257,6 +311,7 @@ WINDOW_KINDS: tuple[type[Window], ...] = (
     TumbleWindow,
     RowsWindow,
     TumbleRowsWindow,
+    PartitionRowsWindow,
     UnboundedWindow,
 )
 
@@ -277,9 +332,17 @@ def tumble_rows(count: int) -> Window:
     return TumbleRowsWindow(count)
 
 
+def last_of_each(columns: Sequence[str], count: int = 1) -> Window:
+    return PartitionRowsWindow(count, tuple(columns))
+
+
 def window_from_json(fields: list[str | int]) -> Window:
     """A window from its name and size; KeyError or ValueError if there is none."""
-    name, size = fields
+    name, size, *columns = fields
+    if name == PartitionRowsWindow.name:
+        return PartitionRowsWindow(int(size), tuple(map(str, columns)))
+    if columns:
+        raise ValueError(f"a {name} window has no columns")
     kind = {kind.name: kind for kind in WINDOW_KINDS}[str(name)]
     if not kind.is_bounded and size:
         raise ValueError(f"a {name} window cannot have size {size}")

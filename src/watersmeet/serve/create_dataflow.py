@@ -78,6 +78,18 @@ def draft_dataflow(
     parsed = parse_statements(source.text, source.file)
     if not parsed.declarations:
         raise ConfigurationError(f"{options.streams} declares no stream: write CREATE STREAM")
+    if parsed.tables and not parsed.views:
+        raise ConfigurationError(
+            f"{options.streams} declares table {parsed.tables[0].name}, and a shared dataflow serves streams "
+            "alone. Run the queries that join it by themselves"
+        )
+    if parsed.views:
+        (first, *_) = parsed.views
+        raise source.refuse(
+            "a shared dataflow serves streams, not views",
+            first.sink or first.span,
+            "Write the stream in each query, and the view's conditions in WHERE; or run the file by itself.",
+        )
     streams = [declaration.stream for declaration in parsed.declarations]
     refuse_shared_cleaning({source.file: streams}, options.streams.parent)
     written = [each for each in split_statements(source) if not each.declares]

@@ -28,6 +28,7 @@ from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.multiquery.fill import Trial
 from watersmeet.spark.session.environment import PARTITIONS
 from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.session.leftovers import end_leftovers
 from watersmeet.spark.sources.read_sources import Sources, read_sources
 from watersmeet.spark.storage.folder import Folder
 
@@ -51,6 +52,7 @@ class SparkEngine:
     def job(self, current: BoundDataflow, before: Progress | None, trial: Trial | None = None) -> SharedJob:
         """The streaming query of a dataflow with its present queries."""
         record, queries = self.record, current.joined
+        end_leftovers(self.session.spark)  # of the job before this one
         # State is partitioned as it was at the first start, whatever the session's setting is now.
         self.session.spark.conf.set(PARTITIONS, str(record.partitions))
         return SharedJob(

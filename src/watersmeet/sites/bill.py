@@ -1,23 +1,21 @@
-"""The bill of a run: what has crossed each link, counted from the links themselves, beside the prediction.
+"""The bill of a run: what has crossed each link, as its sender has counted, beside the prediction.
 
 Predicted is what the plan costs a second, over the event time of the tuples that have crossed. The bytes are
-those of the statistics: so many rows of so many bytes, as the simulator counts. Beside them stands what the
-rows take as they are shipped, and what the files take on the disk, compressed, marks and all.
+those of the rows at the sizes of the statistics: what the plan predicts, and what the simulator counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from watersmeet.errors import DataError
 from watersmeet.plan.sites.advice import SiteOption
 from watersmeet.plan.sites.plan_tree import number
-from watersmeet.plan.sites.site_program import SiteProgram
-from watersmeet.spark.sites.link_bill import Crossed, crossed
+from watersmeet.spark.sites.link_record import NEW, LinkCounts, Sent, record_name, sent_from_json
+from watersmeet.spark.sites.plan_tasks import Program
 from watersmeet.spark.storage.paths import local_path
 
 Way = tuple[str, str]
@@ -29,8 +27,9 @@ class LinkBill:
 
     way: Way
     predicted_per_s: float
-    crossed: Crossed
-    file_bytes: int
+    counts: LinkCounts
+    priced_bytes: float  # of the rows, at the sizes of the statistics
+    unread: int | None = None  # batches that the other site has not read yet, where that is known
 
 
 @dataclass(frozen=True)
@@ -40,14 +39,24 @@ class Bill:
     query: str
     option: str
     links: tuple[LinkBill, ...]
-    elsewhere: tuple[Way, ...] = ()  # links that are on no disk of this machine
+    elsewhere: tuple[Way, ...] = ()  # links whose senders have their checkpoints on no disk of this machine
 
     @property
     def seconds(self) -> float:
         """Of event time, between the first and the last tuple that crossed any link."""
-        first = [link.crossed.first_us for link in self.links if link.crossed.first_us is not None]
-        last = [link.crossed.last_us for link in self.links if link.crossed.last_us is not None]
+        first = [link.counts.first_us for link in self.links if link.counts.first_us is not None]
+        last = [link.counts.last_us for link in self.links if link.counts.last_us is not None]
         return (max(last) - min(first)) / 1e6 if first and last else 0.0
+
+    @property
+    def priced_bytes(self) -> float:
+        """What has crossed all links, at the sizes of the statistics."""
+        return sum(link.priced_bytes for link in self.links)
+
+    @property
+    def rows(self) -> int:
+        """The rows that have crossed any link."""
+        return sum(link.counts.total_rows for link in self.links)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,12 +68,12 @@ class Bill:
                     "from": link.way[0],
                     "to": link.way[1],
                     "predicted_bytes": link.predicted_per_s * self.seconds,
-                    "rows": link.crossed.total_rows,
-                    "bytes": link.crossed.priced_bytes,
-                    "chunk_bytes": link.crossed.chunk_bytes,
-                    "mark_bytes": link.crossed.mark_bytes,
-                    "files": link.crossed.files,
-                    "file_bytes": link.file_bytes,
+                    "rows": link.counts.total_rows,
+                    "bytes": link.priced_bytes,
+                    "chunk_bytes": link.counts.total_chunk_bytes,
+                    "mark_bytes": link.counts.mark_bytes,
+                    "messages": link.counts.messages,
+                    "framed_bytes": link.counts.framed_bytes,
                 }
                 for link in self.links
             ],
@@ -72,7 +81,7 @@ class Bill:
 
     def pretty(self) -> str:
         """A table, one link a line."""
-        head = ("link", "predicted", "bytes", "rows", "shipped", "on disk", "files")
+        head = ("link", "predicted", "bytes", "rows", "shipped", "framed", "messages")
         rows = [head, *(self._row(link) for link in self.links)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         lines = [f"{self.query}: {self.option}, {number(self.seconds)} s of event time"]
@@ -83,40 +92,49 @@ class Bill:
             ]
             lines.append("  " + "  ".join(cells))
         for source, target in self.elsewhere:
-            lines.append(f"  {source} -> {target} is on another file system and is not counted here")
+            lines.append(
+                f"  {source} -> {target} is counted at {source}, whose checkpoint is on another file system"
+            )
         return "\n".join(lines)
 
     def _row(self, link: LinkBill) -> tuple[str, ...]:
-        seen = link.crossed
+        seen = link.counts
         return (
             f"{link.way[0]} -> {link.way[1]}",
             number(link.predicted_per_s * self.seconds),
-            number(seen.priced_bytes),
+            number(link.priced_bytes),
             f"{seen.total_rows:,}",
-            f"{seen.chunk_bytes:,}",
-            f"{link.file_bytes:,}",
-            f"{seen.files:,}",
+            f"{seen.total_chunk_bytes:,}",
+            f"{seen.framed_bytes:,}",
+            f"{seen.messages:,}",
         )
 
 
-def draw_up(
-    query: str, option: SiteOption, programs: Iterable[SiteProgram], folders: Mapping[Way, str]
-) -> Bill:
-    """The bill of a query, given where each of its links is."""
+def draw_up(query: str, option: SiteOption, programs: Iterable[Program], root: str) -> Bill:
+    """The bill of a query, given the checkpoint of all sites."""
     predicted, links, elsewhere = option.by_link(), [], []
     for program in programs:
         for target in program.targets:
             way = (program.site, target)
-            folder = local_path(folders[way])
-            if folder is None:
+            sent = sent_so_far(root, query, way)
+            if sent is None:
                 elsewhere.append(way)
                 continue
-            links.append(_link(way, predicted.get(way, 0.0), program, folder))
+            sends = [send for send in program.sends if send.target == target]
+            priced = sent.total.priced_bytes(sends)
+            links.append(LinkBill(way, predicted.get(way, 0.0), sent.total, priced))
     return Bill(query, option.name, tuple(links), tuple(elsewhere))
 
 
-def _link(way: Way, predicted: float, program: SiteProgram, folder: Path) -> LinkBill:
-    files = sorted(folder.glob("*.parquet"))
-    batches = (batch for file in files for batch in pq.read_table(file).combine_chunks().to_batches())
-    sends = [send for send in program.sends if send.target == way[1]]
-    return LinkBill(way, predicted, crossed(sends, batches), sum(file.stat().st_size for file in files))
+def sent_so_far(root: str, query: str, way: Way) -> Sent | None:
+    """What a site's checkpoint says of a link; None if it is on no disk of this machine."""
+    folder = local_path(root)
+    if folder is None:
+        return None
+    file = folder / "sites" / way[0].lower() / query.lower() / record_name(way[1])
+    try:
+        return sent_from_json(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return NEW
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{file} is damaged ({error}): put it back from a copy") from None

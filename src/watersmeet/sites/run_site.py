@@ -2,21 +2,23 @@
 
 CHECKPOINT/sites/SITE/QUERY      the state of one site's part
 CHECKPOINT/links/QUERY/A-to-B    links that the file does not declare
+CHECKPOINT/plans.json            plans that have taken over, of which each has parts and links of its own
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.sites.placement import place
-from watersmeet.plan.sites.site_program import SiteProgram, site_programs
+from watersmeet.plan.sites.change_over import Tenure
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Link, Pipeline, Query
+from watersmeet.query import Pipeline, Query, Stream
 from watersmeet.session import Session
-from watersmeet.sites.choose_plan import choose_plan, plan_of
+from watersmeet.sites.choose_plan import choose_plan, programs_by
+from watersmeet.sites.plan_changes import PLANS, Generation, plan_changes
+from watersmeet.sites.site_links import SiteLinks
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.pipeline_file import (
     absolute_checkpoint,
@@ -31,15 +33,12 @@ from watersmeet.spark.jobs.sites.site_checkpoint import SiteCheckpoint
 from watersmeet.spark.jobs.sites.site_job import SiteJob
 from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.session.block_size import session_tuning
-from watersmeet.spark.session.connectors import resolve
 from watersmeet.spark.session.environment import PARTITIONS
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
-from watersmeet.spark.sites.link_folder import LinkFolder
-from watersmeet.spark.sites.tasks import plan_site_tasks
+from watersmeet.spark.sites.plan_tasks import Program, plan_tasks
 from watersmeet.spark.sources.read_sources import read_sources
+from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_statements
-
-Way = tuple[str, str]
 
 ALL_CORES = "local[*]"  # the master where none is named
 
@@ -103,19 +102,25 @@ def check_site_options(options: RunOptions) -> None:
 
 def programs_of(
     query: Query, statistics: Statistics | None, plan: str | None, file: Path
-) -> dict[str, SiteProgram]:
+) -> Mapping[str, Program]:
     """Every site's part of a query."""
     option = choose_plan(query, statistics, plan, command=f"watersmeet analyze {file}")
-    return site_programs(query, place(query, plan_of(option)))
+    return programs_by(query, option)
 
 
-def link_folder(links: Iterable[Link], root: str, name: str, way: Way, base: Path) -> str:
-    """Where a query's link between two sites is: as declared, or below the checkpoint."""
-    for link in links:
-        if (link.source, link.target) == way:
-            options = resolve(link.connector, base, f"the link from {way[0]} to {way[1]}")
-            return f"{options['path']}/{name.lower()}"
-    return f"{root}/links/{name.lower()}/{way[0]}-to-{way[1]}"
+@dataclass(frozen=True)
+class _Part:
+    """One site's part of one of the plans of a query."""
+
+    query_name: str
+    query: Query
+    generation: Generation
+    program: Program
+
+    @property
+    def name(self) -> str:
+        number = self.generation.number
+        return f"{self.query_name}@{number}" if number else self.query_name
 
 
 def _jobs(
@@ -126,69 +131,77 @@ def _jobs(
     queries: Mapping[str, Query],
 ) -> Iterable[SiteJob]:
     statistics = request.statistics or statistics_beside(request.file)
-    parts: dict[str, SiteProgram] = {}
+    place = f"{request.root}/{PLANS}"
+    changes = plan_changes(Folder(session.spark, request.root).read(PLANS), place)
+    parts: list[_Part] = []
     known: set[str] = set()
     for name, query in queries.items():
-        programs = programs_of(query, statistics, request.plan, request.file)
-        known |= programs.keys()
-        found = next((own for site, own in programs.items() if site.lower() == request.site.lower()), None)
-        if found is not None:
-            parts[name] = found
+        for generation in changes.generations(name):
+            programs = programs_of(
+                query, generation.statistics or statistics, generation.plan or request.plan, request.file
+            )
+            known |= programs.keys()
+            found = (own for site, own in programs.items() if site.lower() == request.site.lower())
+            parts += [_Part(name, query, generation, own) for own in found]
     if not parts:
         raise ConfigurationError(
             f"--site {request.site}: no part of a query runs there. The sites are {', '.join(sorted(known))}"
         )
-    for name, program in parts.items():
-        yield _job(session, request, options, pipeline, name, queries[name], program)
+    for part in parts:
+        job = _job(session, request, options, pipeline, part)
+        if job is not None:
+            yield job
 
 
 def _job(
-    session: Session,
-    request: SiteRequest,
-    options: RunOptions,
-    pipeline: Pipeline,
-    name: str,
-    query: Query,
-    program: SiteProgram,
-) -> SiteJob:
-    spark, base, root = session.spark, request.file.parent, request.root
-    checkpoint = SiteCheckpoint(spark, f"{root}/sites/{program.site.lower()}/{name.lower()}")
-    partitions = checkpoint.begin(program.fingerprint, int(spark.conf.get(PARTITIONS) or 1))
+    session: Session, request: SiteRequest, options: RunOptions, pipeline: Pipeline, part: _Part
+) -> SiteJob | None:
+    """A part as a job; None if another plan has taken over from it."""
+    spark, base, query, program = session.spark, request.file.parent, part.query, part.program
+    label, tenure = part.generation.part(part.query_name), part.generation.tenure
+    links = SiteLinks(links=pipeline.links, program=program, part=label, root=request.root, base=base)
+    checkpoint = SiteCheckpoint(spark, f"{request.root}/sites/{program.site.lower()}/{label}")
+    cores = int(spark.conf.get(PARTITIONS) or 1)
+    partitions = checkpoint.begin(program.fingerprint, cores, links.topics)
     has_ended = checkpoint.has_ended()
+    if has_ended and tenure.is_replaced:
+        return None
     if has_ended and not options.flush:
         raise ConfigurationError(
             f"the input of {checkpoint.folder} was ended by --flush: what comes now would be after the end "
             "of time. Start all sites anew with another checkpoint"
         )
-    own = [stream for stream in query.streams if _arrives(query, program, stream.name)]
+    arriving = [stream for stream in query.streams if _arrives(query, program, stream.name)]
+    own = [_from_start(stream, tenure) for stream in arriving]
     for stream in own:
         if stream.source is not None and stream.source.option(DEAD_LETTERS) is not None:
             raise ConfigurationError(
                 f"stream {stream.name} has {DEAD_LETTERS}, not kept across sites yet: leave them out"
             )
-    sources = read_sources(spark, own, base)
-    types = declared_types(query.streams)
-    tasks = plan_site_tasks(query, program, types, partitions, session_tuning(spark))
-
-    def folder(source: str, target: str) -> LinkFolder:
-        return LinkFolder(
-            spark, source, target, link_folder(pipeline.links, root, name, (source, target), base)
-        )
-
+    types, tuning = declared_types(query.streams), session_tuning(spark)
     return SiteJob(
         spark=spark,
-        name=f"{name} at {program.site}",
-        tasks=tasks,
+        name=f"{part.name} at {program.site}",
+        tasks=plan_tasks(query, program, types, partitions, tuning, links.incoming_topics, tenure),
         sink=pipeline.sink(query.sink) if query.sink else None,
-        incoming={source: folder(source, program.site) for source in program.sources},
-        outgoing={target: folder(program.site, target) for target in program.targets},
+        incoming=links.incoming(spark),
+        outgoing=links.outgoing(spark, checkpoint.folder),
         checkpoint=checkpoint,
         base=base,
         options=options,
         has_ended=has_ended,
-        sources=sources,
+        sources=read_sources(spark, own, base),
     )
 
 
-def _arrives(query: Query, program: SiteProgram, stream: str) -> bool:
+def _from_start(stream: Stream, tenure: Tenure) -> Stream:
+    """A stream as a plan reads it that takes over: from its start, passing over what it does not need."""
+    source = stream.source
+    if tenure.is_first or source is None or source.format.lower() != "kafka":
+        return stream
+    kept = tuple(each for each in source.options if each[0].lower() != "startingoffsets")
+    return replace(stream, source=replace(source, options=(*kept, ("startingOffsets", "earliest"))))
+
+
+def _arrives(query: Query, program: Program, stream: str) -> bool:
     return any(query.input(alias).stream.name == stream for alias in program.aliases)

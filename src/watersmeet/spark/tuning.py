@@ -49,6 +49,11 @@ class Tuning:
     read_bytes: int = 32 << 20
     chosen_rows: int = 1 << 14
 
+    # A bucket of a semijoin plan keeps what it was given in so many batches, or bytes (as many as its
+    # state has, if that is more), and then its state as a whole anew.
+    replayed_batches: int = 32
+    replayed_bytes: int = 1 << 20
+
     kernel: KernelTuning = DEFAULT_TUNING
 
 

@@ -2,6 +2,7 @@
 
 parse_pipeline    a pipeline file, bound
 bind_query        one SELECT over given streams
+bind_stream       the view that a SELECT is
 parse_statements  a pipeline file, parsed only; then `bind_select` each SELECT once columns are known
 split_statements  the statements of a text as they are written, with their names
 """
@@ -11,6 +12,8 @@ from watersmeet.sql.binding import (
     Statements,
     bind_query,
     bind_select,
+    bind_stream,
+    bind_views,
     parse_pipeline,
     parse_statements,
 )
@@ -32,6 +35,8 @@ __all__ = [
     "Written",
     "bind_query",
     "bind_select",
+    "bind_stream",
+    "bind_views",
     "check_dead_letters",
     "parse_pipeline",
     "parse_statements",

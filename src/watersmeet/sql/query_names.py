@@ -64,10 +64,12 @@ def name_statements(source: Source, statements: Iterable[Written], prefix: str =
 def name_run_queries(source: Source, sinks: Sequence[str | None]) -> tuple[str, ...]:
     """The names of a pipeline file's queries where each runs by itself; `sinks` are those they write into.
 
-    A query is called what the comment before it says, else as its sink, else console.
+    A query is called what the comment before it says, else as its sink, with _ for spaces, else console.
     """
     found = tuple(each for each in split_statements(source) if not each.declares)
-    names = [each.name or sink or CONSOLE for each, sink in zip(found, sinks, strict=True)]
+    names = [
+        each.name or (sink or CONSOLE).replace(" ", "_") for each, sink in zip(found, sinks, strict=True)
+    ]
     refuse = _refuse_in(source, found, f"Each keeps its state under its name. {NAME_IT}")
     _check_names(names, refuse)
     for index, name in enumerate(names):

@@ -27,7 +27,7 @@ from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelM
 from watersmeet.spark.multiquery.stage import template_names
 from watersmeet.testing.answers import answer_rows, combinations, distinct_values, group_rows, select_rows
 from watersmeet.testing.cluster import Cluster
-from watersmeet.testing.sources import Arrived
+from watersmeet.testing.sources import Arrived, Projected
 
 LEFT_OUT = "left_out"
 
@@ -140,7 +140,7 @@ def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: b
         match task:
             case PackRows():
                 columns = [(each.name, each.sql, each.type) for each in task.columns]
-                rows += cluster.run_map(task.pack, arrived.project(task.stream, [task.alias], columns))
+                rows += cluster.run_map(task.pack, _project(task, arrived, columns))
             case PackNamedFiles():
                 named = arrived.name_files(task.streams, reports_time=join.reports_time)
                 rows += cluster.run_map(task.pack, named)
@@ -149,6 +149,11 @@ def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: b
     if is_end:
         rows.append(MESSAGES.to_arrow([EndOfInput(label) for label in join.labels]))
     return rows
+
+
+def _project(task: PackRows, arrived: Arrived, columns: list[Projected]) -> Batches:
+    reading = task.reading
+    return arrived.project(reading.stream.name, [task.alias], columns, reading.branch)
 
 
 def _file_names(task: SendFileNames, join: JoinTasks, arrived: Arrived) -> Batches:
@@ -166,8 +171,8 @@ def _level_rows(cluster: Cluster, tasks: LevelTasks, arrived: Arrived, *, is_end
     for task in tasks.inputs:
         if isinstance(task, PackFeeds):
             keep = [(KEEP, task.keep, "boolean")] if task.keep is not None else []
-            names = [task.name, task.stream]
-            read = arrived.project(task.stream, names, [*task.columns, *keep])
+            names, of = [task.alias, task.stream], task.reading
+            read = arrived.project(of.stream.name, names, [*task.columns, *keep], of.branch)
         else:
             read = arrived.name_files(task.streams, reports_time=tasks.reports_time)
         given += cluster.run_map(task.pack, read)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import Clock, MicroBatch, Row
-from watersmeet.query import NO_LIMIT, Column, Query, Stream, parse_duration
+from watersmeet.query import NO_LIMIT, Query, Stream, parse_duration
 from watersmeet.sql import bind_query, parse_pipeline
 from watersmeet.testing.answers import query_time
 from watersmeet.testing.engine import InProcessEngine, Step
@@ -82,17 +82,18 @@ def declare(
     columns: str,
     *,
     event_time: str,
+    event_time_unit: str | None = None,
     lateness: str = "0",
     idle_after: str | None = None,
     max_ahead: str = "1 day",
 ) -> Stream:
     """A stream for a test: its columns are written as in CREATE STREAM, `id BIGINT, ts TIMESTAMP`."""
-    text = f"CREATE STREAM {name} ({columns}) WITH (format = 'memory', event_time = '{event_time}')"
+    unit = f", event_time_unit = '{event_time_unit}'" if event_time_unit else ""
+    text = f"CREATE STREAM {name} ({columns}) WITH (format = 'memory', event_time = '{event_time}'{unit})"
     (stream,) = parse_pipeline(text).streams
-    return Stream(
-        stream.name,
-        tuple(Column(column.name, column.type) for column in stream.columns),
-        stream.event_time,
+    return replace(
+        stream,
+        source=None,
         lateness_us=parse_duration(lateness),
         idle_after_us=None if idle_after is None else parse_duration(idle_after),
         max_ahead_us=None if max_ahead == NO_LIMIT else parse_duration(max_ahead),

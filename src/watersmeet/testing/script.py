@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.oracle.event_time import compute_time
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Stream
 from watersmeet.query.arrow_types import arrow_type
@@ -71,7 +72,8 @@ def as_oracle(streams: Sequence[Stream], rows: Mapping[str, Sequence[Row]]) -> M
 def _read_row(stream: Stream, number: int, written: Written) -> Row:
     if isinstance(written, Tuple):
         return {**written.values, stream.event_time or "": written.ts}
-    names = [column.name for column in stream.columns]
+    stored = stream.as_stored.columns
+    names = [column.name for column in stored]
     where = f"tuple {number} of {stream.name}"
     if isinstance(written, Mapping):
         given = {str(name).lower(): value for name, value in written.items()}
@@ -88,12 +90,15 @@ def _read_row(stream: Stream, number: int, written: Written) -> Row:
                 f"{where} has {len(values)} values; {stream.name} has {len(names)} columns: "
                 f"{', '.join(names)}"
             )
-    return {
+    row = {
         column.name: _read_value(
             f"{where}, column {column.name}", column.type, column.name == stream.event_time, value
         )
-        for column, value in zip(stream.columns, values, strict=True)
+        for column, value in zip(stored, values, strict=True)
     }
+    if stream.computed_time is not None:
+        row[stream.event_time or ""] = compute_time(stream.computed_time, row)
+    return row
 
 
 def _read_value(where: str, type_: str, is_time: bool, value: Any) -> Any:

@@ -48,7 +48,7 @@ def query_dataflow(
     streams = plan.query.streams
     hot = HotKeySettings(str(routing), setup.may_heat, setup.hot_min_rows)
     options = TaskOptions(
-        types=declared_types(streams),
+        types=declared_types(plan.query.read),
         direct=direct_streams(streams) if setup.direct_files else {},
         limit=setup.state_limit,
         hot=hot if setup.hot_values else None,

@@ -7,44 +7,35 @@ says of each link: any files that are there, in any order, however late.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from watersmeet.oracle.oracle import Row
+from watersmeet.plan.sites.change_over import EVER, Tenure
 from watersmeet.plan.sites.placement import place
 from watersmeet.plan.sites.plan_tree import PlanNode
-from watersmeet.plan.sites.site_program import SiteProgram, site_programs
+from watersmeet.plan.sites.site_program import site_programs
 from watersmeet.query import NEVER, Query
 from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelMetrics, LevelRows
-from watersmeet.spark.sites.link_bill import Crossed, crossed
-from watersmeet.spark.sites.link_file import MARKS, SCHEMA, Marks, marks_for
+from watersmeet.spark.sites.batch_contents import joined_bounds
+from watersmeet.spark.sites.link_file import marks_for
 from watersmeet.spark.sites.messages import SITE_MESSAGES, SiteMessage
-from watersmeet.spark.sites.tasks import SiteTasks, plan_site_tasks
+from watersmeet.spark.sites.plan_tasks import Program, plan_tasks
+from watersmeet.spark.sites.tasks import SiteTasks, Topic
 from watersmeet.testing.answers import combinations, select_rows
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.script import Written, read_batch
 from watersmeet.testing.setup import Setup
+from watersmeet.testing.site_links import Log, TopicLog
 from watersmeet.testing.sources import Arrived
 
 Way = tuple[str, str]  # the site a link comes from, and the one it goes to
-
-
-@dataclass
-class Log:
-    """A link: its files, and those that the receiver has read."""
-
-    files: list[pa.RecordBatch] = field(default_factory=list)
-    read: set[int] = field(default_factory=set)
-    last: int = -1  # the batch that wrote the newest file
-
-    @property
-    def unread(self) -> list[int]:
-        return [number for number in range(len(self.files)) if number not in self.read]
 
 
 @dataclass(frozen=True)
@@ -58,28 +49,45 @@ class SiteStep:
 class SitesInProcess:
     """All sites of a plan, and the links between them."""
 
-    def __init__(self, query: Query, plan: PlanNode, setup: Setup | None = None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        programs: PlanNode | Mapping[str, Program],
+        setup: Setup | None = None,
+        *,
+        topics: bool = False,
+        tenure: Tenure = EVER,
+    ) -> None:
         self.setup = setup or Setup()
-        self.programs = site_programs(query, place(query, plan))
+        self.topics = topics
+        self.tenure = (
+            tenure  # which answers are given; changed between batches, before a restart of all sites
+        )
+        self.programs: Mapping[str, Program] = (
+            programs if isinstance(programs, Mapping) else site_programs(query, place(query, programs))
+        )
+        rng = random.Random(self.setup.seed)
         self.links = {
-            (site, target): Log() for site, program in self.programs.items() for target in program.targets
+            (site, target): TopicLog(source=site, target=target, random=rng) if topics else Log()
+            for site, program in self.programs.items()
+            for target in program.targets
         }
         self.sites = {site: SiteInProcess(self, query, own) for site, own in self.programs.items()}
 
     @property
-    def bytes_by_link(self) -> dict[Way, Crossed]:
-        """What has crossed each link so far."""
+    def bytes_by_link(self) -> dict[Way, float]:
+        """The bytes that have crossed each link so far, at the sizes of the statistics."""
         return {
-            way: crossed(self.programs[way[0]].sends, log.files)
+            way: log.counts.priced_bytes(self.programs[way[0]].sends)
             for way, log in self.links.items()
-            if log.files
+            if log.counts.rows
         }
 
 
 class SiteInProcess:
     """One site."""
 
-    def __init__(self, run: SitesInProcess, query: Query, program: SiteProgram) -> None:
+    def __init__(self, run: SitesInProcess, query: Query, program: Program) -> None:
         self.program = program
         self.progress: Mapping[str, int] = {}
         self.state_rows = 0
@@ -118,6 +126,11 @@ class SiteInProcess:
         """Whether nothing more can come here."""
         return bool(self.progress) and all(mark == NEVER for mark in self.progress.values())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the plan has found all answers of its tenure, as far as this site goes."""
+        return self._tasks.tenure.is_over(self.progress)
+
     def restart(self, *, workers_stay: bool = False) -> None:
         """Stops the site and resumes it from its state."""
         self.cluster.run += 1
@@ -132,7 +145,10 @@ class SiteInProcess:
     def _plan(self) -> SiteTasks:
         setup = self._run.setup
         types = declared_types(self._query.streams)
-        return plan_site_tasks(self._query, self.program, types, setup.partitions, setup.tuning)
+        topics = {source: Topic("t", "q") for source in self.program.sources} if self._run.topics else {}
+        return plan_tasks(
+            self._query, self.program, types, setup.partitions, setup.tuning, topics, self._run.tenure
+        )
 
     def _wire(
         self, rows: Mapping[str, Sequence[Written]], links: Mapping[str, Sequence[int]], is_end: bool
@@ -160,27 +176,22 @@ class SiteInProcess:
 
     def _publish(self, messages: Sequence[SiteMessage]) -> None:
         """Writes a file onto every link that has something to say."""
-        bounds = next((message for message in messages if isinstance(message, Bounds)), None)
-        if bounds is None:
+        reports = [json.loads(message.body) for message in messages if isinstance(message, Bounds)]
+        known = joined_bounds(reports)
+        if known is None:
             return
-        known = json.loads(bounds.body)
         self.progress = known["after"]
         sends = self._tasks.site.sends
         for target in self.program.targets:
             rows = [
-                (message.source, message.chunk.blob)
+                message
                 for message in messages
                 if isinstance(message, LevelRows) and sends[message.source].target == target
             ]
             before, after = (marks_for(self._tasks.site, target, known[when]) for when in ("before", "after"))
-            if not rows and before == after:
-                continue
-            log = self._run.links[self.program.site, target]
-            number = self.cluster.batch
-            rows.append((MARKS, Marks(self.program.fingerprint, number, log.last, after).body()))
-            columns = [pa.array(column) for column in zip(*rows, strict=True)]
-            log.files.append(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
-            log.last = number
+            if rows or before != after:
+                log = self._run.links[self.program.site, target]
+                log.publish(rows, after, self.program.fingerprint, self.cluster.batch)
 
     def _answers(self, messages: Sequence[SiteMessage]) -> list[Row]:
         blobs = [message.chunk.blob for message in messages if isinstance(message, Answers)]
@@ -188,7 +199,9 @@ class SiteInProcess:
             return []
         batch = pa.RecordBatch.from_pydict({CHUNK: pa.array(blobs, pa.binary())})
         found = combinations(self._query, list(self._tasks.unpack(iter([batch]))))
-        return [row for row, _, _ in select_rows(self._query, found)]
+        tenure = self._tasks.tenure
+        rows = select_rows(self._query, found)
+        return [row for row, t, _ in rows if tenure.since_us <= t < tenure.until_us]
 
     def _metrics(self, messages: Sequence[SiteMessage]) -> Mapping[str, int]:
         texts = [message.text for message in messages if isinstance(message, LevelMetrics)]

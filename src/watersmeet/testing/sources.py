@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.kernel import TS
+from watersmeet.kernel import IN_VIEW, TS
 from watersmeet.oracle.evaluate import evaluate
-from watersmeet.query import Expr, Stream
+from watersmeet.oracle.views import branch_rows
+from watersmeet.query import Branch, Expr, Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.spark.exchange.collect import NOW
 from watersmeet.spark.exchange.file_input import INPUT, PATH
@@ -34,12 +35,18 @@ class Arrived:
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names, where streams are files
 
     def project(
-        self, stream: str, names: Iterable[str], columns: Sequence[Projected]
+        self, stream: str, names: Iterable[str], columns: Sequence[Projected], branch: Branch | None = None
     ) -> list[pa.RecordBatch]:
-        """The rows of a stream under these names as Spark would project them, a batch for each task."""
+        """The rows of a stream under these names as Spark would project them, a batch for each task.
+
+        With a branch of a view they are its rows.
+        """
         source, under = self.streams[stream], list(names)
+        rows = self.rows.get(stream, ())
+        if branch is not None:
+            rows = [made for row in rows for made in _view_rows(source, branch, row, self.now_us)]
         found = []
-        for part in _cut(self.rows.get(stream, ()), self.tasks):
+        for part in _cut(rows, self.tasks):
             arrays = [_column(source, part, under, each, self.now_us) for each in columns]
             found.append(pa.RecordBatch.from_arrays(arrays, [name for name, _, _ in columns]))
         return found
@@ -56,7 +63,9 @@ class Arrived:
 
 def may_be_files(stream: Stream) -> bool:
     """Whether the engine would read the Parquet files of a stream itself."""
-    return stream.event_time is not None and all(is_plain(column.type) for column in stream.columns)
+    if stream.event_time is None or stream.computed_time is not None:
+        return False
+    return all(is_plain(column.type) for column in stream.columns)
 
 
 def write_files(folder: Path, stream: Stream, rows: Sequence[Row], tasks: int) -> list[str]:
@@ -73,6 +82,13 @@ def write_files(folder: Path, stream: Stream, rows: Sequence[Row], tasks: int) -
     return names
 
 
+def _view_rows(stream: Stream, branch: Branch, row: Row, now_us: int | None) -> list[Row]:
+    """What a branch makes of a row; a row that it leaves out stays, marked, with its event time alone."""
+    nothing: dict[str, Any] = {column.name: None for column in branch.steps[-1].columns}
+    made = [{**each, IN_VIEW: True} for each in branch_rows(branch, row)] or [{**nothing, IN_VIEW: False}]
+    return [{**each, TS: _time(stream, row, now_us)} for each in made]
+
+
 def _column(
     stream: Stream, rows: Sequence[Row], names: Sequence[str], column: Projected, now_us: int | None
 ) -> pa.Array:
@@ -80,11 +96,16 @@ def _column(
     if name == NOW:
         return pa.array([UNKNOWN if now_us is None else now_us] * len(rows), pa.int64())
     if name == TS:
-        values = [row[stream.event_time] if stream.event_time else now_us or 0 for row in rows]
+        values = [row[TS] if TS in row else _time(stream, row, now_us) for row in rows]
         return pa.array(values, pa.int64())
     expr = Expr(sql)
     found = [evaluate(expr, dict.fromkeys(names, row)) for row in rows]
     return typed_array(found, type_)
+
+
+def _time(stream: Stream, row: Row, now_us: int | None) -> int | None:
+    found: int | None = row[stream.event_time] if stream.event_time else now_us or 0
+    return found
 
 
 def typed_array(values: Sequence[Any], type_: str | None) -> pa.Array:

@@ -12,7 +12,7 @@ from tests.kernel.feeding import SMALL, feed, output_rows
 from tests.kernel.join.test_window_kinds import restore
 from tests.kernel.multiquery.feeding import run_dataflow
 from watersmeet.kernel import Bucket, LatenessPolicy, Punctuation, StreamBounds, Watermark
-from watersmeet.oracle import oracle
+from watersmeet.oracle import lifetimes, oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.query import BEGINNING, NEVER, Column, Query, Stream
@@ -114,7 +114,7 @@ def test_lifetimes_do_not_wrap_around(kind: type) -> None:
         assert (firsts <= times).all() or not window.is_bounded
         assert ends.tolist() == [window.end_us(ts) for ts in times.tolist()]
         assert firsts.tolist() == [window.first_inside(ts) for ts in times.tolist()]
-        assert ends.tolist() == [oracle._end(window, ts) for ts in times.tolist()]
+        assert ends.tolist() == [lifetimes._end(window, ts) for ts in times.tolist()]
 
 
 def test_watermarks_and_bounds_stay_within_time() -> None:

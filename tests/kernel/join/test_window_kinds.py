@@ -14,7 +14,7 @@ from tests.kernel.feeding import SMALL, feed, output_rows
 from tests.strategies import cases
 from watersmeet.errors import QueryError
 from watersmeet.kernel import Bucket, JoinBucket, NumberingBucket, Shed, StateLimit, plan_bucket
-from watersmeet.oracle import oracle
+from watersmeet.oracle import lifetimes, oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.plan.explain import explain_plan
 from watersmeet.plan.physical import plan_physical
@@ -80,7 +80,7 @@ KINDS = (TwiceWindow, TwiceWindow, TwoGroupsWindow, RangeWindow)
 
 def teach_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle says itself when a tuple ends, so it has to learn a new kind, as the grammar would."""
-    end, successor = oracle._end, oracle._successor
+    end, successor = lifetimes._end, lifetimes._successor
 
     def end_of(window: Window, ts: int) -> int:
         return ts + 2 * window.size if isinstance(window, TwiceWindow) else end(window, ts)
@@ -90,8 +90,8 @@ def teach_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
             return row - row % window.size + 2 * window.size
         return successor(window, row)
 
-    monkeypatch.setattr(oracle, "_end", end_of)
-    monkeypatch.setattr(oracle, "_successor", successor_of)
+    monkeypatch.setattr(lifetimes, "_end", end_of)
+    monkeypatch.setattr(lifetimes, "_successor", successor_of)
 
 
 def test_answers_are_the_oracles_under_kinds_made_up_here(

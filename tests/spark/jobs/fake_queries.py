@@ -44,6 +44,14 @@ class FakeQuery:
         self.progress = Progress(batch_id=number, timestamp="2025-01-01T00:00:00Z", batch_ms=1)
         return [self.progress]
 
+    def take_warnings(self) -> list[str]:
+        """Its batches bring nothing to light."""
+        return []
+
+    def conclude(self) -> list[str]:
+        """Nor does its end."""
+        return []
+
     def let_go(self) -> None:
         """Nothing waits here."""
 

@@ -123,7 +123,7 @@ def new_job(
         monkeypatch.setattr(job_module, name, fake)
     monkeypatch.setattr(Checkpoint, "control", lambda _: None)
     nothing: Any = None
-    plan: Any = SimpleNamespace(query=SimpleNamespace(inputs=()))
+    plan: Any = SimpleNamespace(query=SimpleNamespace(inputs=(), readings=()))
     job = Job(
         spark=nothing,
         name="q",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -228,18 +230,39 @@ def test_a_sink_that_does_not_open_keeps_only_its_queries_from_starting(
     )
     pipeline: Pipeline = parse_pipeline(text)
     query: Query = bind_query("SELECT k FROM s", pipeline.streams)
-    job = SharedJob(
-        spark=None,  # type: ignore[arg-type]
-        dataflow=SharedDataflow(levels=1, streams=("s",)),
-        queries={number: replace(query, sink=sink) for number, sink in ((1, "a"), (2, "b"), (3, "a"))},
-        pipeline=pipeline,
-        sources=Sources({}, {}),
-        folder=str(tmp_path),
-        base=tmp_path,
-        dataflow_id="0123abcd",
-        partitions=2,
-        silent={3: (4, NEVER)},
-    )
+    queries = {number: replace(query, sink=sink) for number, sink in ((1, "a"), (2, "b"), (3, "a"))}
+    job = new_job(tmp_path, pipeline, queries, {3: (4, NEVER)})
     with pytest.raises(DataError, match="PostgreSQL does not answer"):
         job.start()
     assert job.blamed == {1: Blame("PostgreSQL does not answer", is_sink=True)}
+
+
+def test_what_spark_calls_does_not_hold_the_job_that_holds_the_query_of_spark(tmp_path: Path) -> None:
+    """Otherwise every start would stay in the JVM, with all that its batches have used."""
+    job = new_job(tmp_path, Pipeline(), {}, {})
+    decoder: Any = None
+    fill, held = job._fill(decoder, []), weakref.ref(job)
+    is_stopped = fill.is_stopped
+    assert not is_stopped()
+    job.stop()
+    del job
+    gc.collect()
+    assert held() is None
+    assert is_stopped()
+
+
+def new_job(
+    folder: Path, pipeline: Pipeline, queries: dict[int, Query], silent: dict[int, tuple[int, int]]
+) -> SharedJob:
+    return SharedJob(
+        spark=None,  # type: ignore[arg-type]
+        dataflow=SharedDataflow(levels=1, streams=("s",)),
+        queries=queries,
+        pipeline=pipeline,
+        sources=Sources({}, {}),
+        folder=str(folder),
+        base=folder,
+        dataflow_id="0123abcd",
+        partitions=2,
+        silent=silent,
+    )

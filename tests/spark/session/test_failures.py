@@ -183,3 +183,18 @@ def _write(frame: DataFrame, folder: Path, checkpoint: Path | None = None) -> No
         .start(str(folder / "out"))
     )
     query.awaitTermination()
+
+
+def test_what_a_python_worker_has_raised_is_said_and_not_only_that_it_has() -> None:
+    trace = (
+        "[PYTHON] An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        "    process()\n"
+        "OSError: [Errno 5] Input/output error\n\n"
+        "\tat org.apache.spark.Something\n"
+    )
+    said = str(explain_failure(PySparkException(trace)))
+    assert said == (
+        "Spark failed: An exception was thrown from the Python worker: OSError: [Errno 5] Input/output error"
+    )

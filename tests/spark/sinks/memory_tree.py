@@ -40,6 +40,9 @@ class MemoryTree:
         found = None if text is None else text.encode()
         return found if found is not None and len(found) <= at_most else None
 
+    def size(self, path: str) -> int:
+        return len(self.disk.texts[path])
+
     def create(self, path: str, text: str) -> bool:
         self.before_step()
         if path in self.disk.texts:

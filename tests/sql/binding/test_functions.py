@@ -86,12 +86,13 @@ def test_ones_own_functions_are_for_ones_own_session(call: str) -> None:
         "repeat(a.v, 2000000000)", "repeat(a.v, a.k)", "`REPEAT`(a.v, 99999999999999)", "space(1e9)",
         "lpad(a.v, 10001)",
         "rpad('x', a.k, '-')", "sequence(1, 1000000000)", "sequence(1, a.k)", "array_repeat(1, 2147483647)",
-        "repeat(repeat(a.v, 10000), 10000)", "rpad(space(10000), 9999)", "printf('%2000000000d', 1)",
-        "format_number(1.5, 1000000000)",
+        "repeat(repeat(a.v, 10000), 10000)", "printf('%2000000000d', 1)",
+        "format_number(1.5, 1000000000)", "format_string(concat('%', '99999d'), 1)", "format_string(a.v, 1)",
+        "array_insert(a.tags, 2000000000, 'x')", "repeat(a.v, 101)",
     ],
 )  # fmt: skip
 def test_a_shared_dataflow_makes_no_text_of_any_length(call: str) -> None:
-    with pytest.raises(SqlError, match=r"in a shared dataflow|multiplies their lengths"):
+    with pytest.raises(SqlError, match="in a shared dataflow"):
         bind_shared(f"SELECT {call} AS x FROM s AS a")
     bind_query(f"SELECT {call} AS x FROM s AS a", STREAMS)
 

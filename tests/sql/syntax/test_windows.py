@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from watersmeet.query import UNBOUNDED, Column, Query, Stream, Window, range_us, rows, tumble_rows, tumble_us
+from watersmeet.query import (
+    UNBOUNDED,
+    Column,
+    Query,
+    Stream,
+    Window,
+    last_of_each,
+    range_us,
+    rows,
+    tumble_rows,
+    tumble_us,
+)
 from watersmeet.sql import bind_query
 
 S1 = Stream(
@@ -45,6 +56,8 @@ def bind(text: str) -> Query:
         ("[TUMBLE 1 ROW]", tumble_rows(1)),
         ("[ROWS 100]", rows(100)),
         ("[rows 1]", rows(1)),
+        ("[PARTITION BY dest ROWS 1]", last_of_each(["dest"])),
+        ("[partition  by `DEST` , ts\n rows 3 rows]", last_of_each(["dest", "ts"], 3)),
         ("[UNBOUNDED]", UNBOUNDED),
         ("[range unbounded]", UNBOUNDED),
         ("[RANGE UNBOUNDED PRECEDING]", UNBOUNDED),

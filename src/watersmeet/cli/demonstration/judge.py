@@ -63,11 +63,11 @@ def judge(demo: Demo, pipeline: Pipeline, answers: pa.Table) -> Verdict:
     return judge_by_oracle(pipeline, streams, answers)
 
 
-def judge_by_duckdb(streams: dict[str, pa.Table], answers: pa.Table) -> Verdict:
+def judge_by_duckdb(streams: dict[str, pa.Table], answers: pa.Table, window_ms: int = WINDOW_MS) -> Verdict:
     """All answers against a database that knows nothing of windows or streams."""
     import duckdb
 
-    window_us = WINDOW_MS * 1000
+    window_us = window_ms * 1000
     with duckdb.connect() as database:
         for name, table in {**streams, "answers": answers}.items():
             database.register(name, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ from watersmeet.cli.terminal.messages import waiting
 from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.errors import ConfigurationError, WatersmeetError
 from watersmeet.plan.explain import SiteExplanation, explain_sites
-from watersmeet.plan.sites.advice import SiteAdvice
+from watersmeet.plan.sites.advice import SiteAdvice, SiteOption
 from watersmeet.plan.sites.semijoin.model import DEFAULT_INTERVAL_S
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, parse_duration
+from watersmeet.sites.measured import MeasuredRun, measured_run
 from watersmeet.spark.session.connectors import local_files
 from watersmeet.spark.session.failures import first_line
 from watersmeet.spark.session.packages import add_packages
@@ -33,14 +34,16 @@ class AdviceReport:
 
     advice: SiteExplanation
     simulation: SiteSimulation | None = None
+    measured: MeasuredRun | None = None
 
     def pretty(self) -> str:
-        text = self.advice.pretty()
-        return f"{text}\n\n{self.simulation.pretty()}" if self.simulation else text
+        parts = (self.advice, self.simulation, self.measured)
+        return "\n\n".join(part.pretty() for part in parts if part is not None)
 
     def to_json(self) -> dict[str, Any]:
         simulated = {"simulation": self.simulation.to_json()} if self.simulation else {}
-        return {**self.advice.to_json(), **simulated}
+        measured = {"measured": self.measured.to_json()} if self.measured else {}
+        return {**self.advice.to_json(), **simulated, **measured}
 
     def svg(self) -> str:
         return self.advice.svg()
@@ -55,6 +58,7 @@ class Trial:
     master: str
     sample_rows: int
     seed: int
+    measured: str | None = None  # the checkpoint of a run to show beside it
 
 
 def advise(
@@ -70,9 +74,19 @@ def advise(
     reports = {}
     for name, query in queries.items():
         advice = explain_sites(query, statistics, interval_s=interval_s, statistics_command=command)
-        simulation = _simulate(file, advice.advice, statistics, seconds, trial) if seconds else None
-        reports[name] = AdviceReport(advice, simulation)
+        run = None if trial.measured is None else measured_run(advice.advice, name, trial.measured)
+        also = None if run is None else run.option
+        simulation = _simulate(file, advice.advice, statistics, seconds, trial, also) if seconds else None
+        if run is not None and simulation is not None:
+            run = replace(run, simulated=_per_second(simulation, run.option))
+        reports[name] = AdviceReport(advice, simulation, run)
     return reports
+
+
+def _per_second(simulation: SiteSimulation, option: SiteOption) -> dict[tuple[str, str], float]:
+    """What crosses each link in a second, as simulated."""
+    found = next(one for one in simulation.options if one.option is option)
+    return {way: crossed / found.seconds for way, crossed in found.crossed.items()}
 
 
 def _seconds(option: str, text: str, nothing: str) -> float:
@@ -86,7 +100,12 @@ def _seconds(option: str, text: str, nothing: str) -> float:
 
 
 def _simulate(
-    file: Path, advice: SiteAdvice, statistics: Statistics, seconds: float, trial: Trial
+    file: Path,
+    advice: SiteAdvice,
+    statistics: Statistics,
+    seconds: float,
+    trial: Trial,
+    also: SiteOption | None,
 ) -> SiteSimulation:
     from watersmeet.lab.wan.advice import draw_sample, sample_seconds, simulate_advice
 
@@ -95,7 +114,7 @@ def _simulate(
         wanted = sample_seconds(advice.query, statistics, seconds)
         taken = draw_sample(advice.query, statistics, wanted, seed=trial.seed, reason=taken)
     with waiting("simulating"):
-        return simulate_advice(advice, statistics, taken, seconds)
+        return simulate_advice(advice, statistics, taken, seconds, also)
 
 
 def _take(file: Path, query: Query, master: str, rows: int) -> SiteSample | str:

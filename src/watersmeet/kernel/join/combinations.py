@@ -85,7 +85,7 @@ def widest_of(stores: Stores, taken: Mapping[str, tuple[str, ...]]) -> int:
 def answer_columns(stores: Stores) -> dict[str, tuple[str, ...]]:
     """What answers are made of, with the keys to compare."""
     return {
-        alias: tuple(dict.fromkeys([*(name for _, name in store.layout.keys), *store.layout.payload]))
+        alias: tuple(dict.fromkeys([*(name for _, name in store.layout.keys), *store.layout.answered]))
         for alias, store in stores.items()
     }
 
@@ -103,7 +103,7 @@ def answers(stores: Stores, complete: Partials[int]) -> tuple[Partials[int], pa.
                 keep &= same_values(first[cls], taken[name])
             else:
                 first[cls] = taken[name]
-        columns |= {f"{alias}.{name}": taken[name] for name in store.layout.payload}
+        columns |= {f"{alias}.{name}": taken[name] for name in store.layout.answered}
     columns[ANSWER_TS], columns[ANSWER_END] = pa.array(complete.max_ts), pa.array(complete.min_end)
     table = pa.table(columns)
     return complete.where(keep), table if keep.all() else table.filter(pa.array(keep))

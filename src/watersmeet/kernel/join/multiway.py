@@ -16,7 +16,7 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from watersmeet.kernel.join.combinations import (
 )
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.join.probing import Probe, ProbingOrder
+from watersmeet.kernel.join.snapshot import Snapshot
 from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.join.value_groups import Sequence, ValueGroups
 from watersmeet.kernel.late_payload import LatePayload
@@ -43,21 +44,11 @@ from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals, concat_arrivals
 from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.state.slice import ends_from_positions
-from watersmeet.kernel.state.store import TupleStore
+from watersmeet.kernel.state.version_store import store_of
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, NEVER
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The few numbers that persist beside the chunks."""
-
-    watermark: int = BEGINNING
-    next_chunk: Mapping[str, int] = field(default_factory=dict)
-    newest_position: Mapping[str, int] = field(default_factory=dict)
-    next_row: Mapping[str, int] = field(default_factory=dict)
-    starts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # first rows, by chunk number
 
 
 class MultiwayJoin:
@@ -74,11 +65,12 @@ class MultiwayJoin:
         self.watermark = BEGINNING
         self.counts = StepCounts()
         self.arrived: Mapping[str, Arrivals] = {}  # what became visible in the latest step
+        self.settled: Mapping[str, EndsOf] = {}  # what the latest step knows of tuples that answers have
         self.block_bytes = tuning.block_bytes  # of combinations, and of a table of answers
         classes = {item.alias: item.classes for item in layout.inputs}
         self.order = ProbingOrder(classes, initial_order or {}, tuning.sample_every)
         self.groups = ValueGroups(self.order, tuning)
-        self.stores = {item.alias: TupleStore(item, tuning) for item in layout.inputs}
+        self.stores = {item.alias: store_of(item, tuning) for item in layout.inputs}
         self._pending: dict[str, list[Arrivals]] = {item.alias: [] for item in layout.inputs}
         self._key_types: dict[int, pa.DataType] = {}
         self._steps = 0
@@ -104,6 +96,8 @@ class MultiwayJoin:
         for alias, known in positions.items():
             self.stores[alias].settle_positions(known.first, known.ts)
         ready = self.arrived = self._release(added, max(watermark, self.watermark))
+        stores = self.stores.items()
+        self.settled = {alias: each.settled for alias, each in stores if each.layout.follows and each.settled}
         found = self._find(ready)
         if late is not None and any(REF in batch.schema.names for batch in new.values()):
             found = self._with_payload(found, max(watermark, self.watermark), late)
@@ -166,6 +160,8 @@ class MultiwayJoin:
                 chunk = self._keep(alias, one.batch, one.number, starts[str(one.number)])
                 if chunk.stop > known:
                     new.append(self._arrivals(alias, chunk, known))
+            if store.layout.window.partition and new:  # their order decides what has ended
+                new = [concat_arrivals(new)]
             for arrivals in new:  # once all chunks are there: slices that grow read keys from them
                 self._settle_restored(alias, arrivals)
             store.next_row, store.next_chunk = snapshot.next_row[alias], snapshot.next_chunk[alias]
@@ -192,9 +188,8 @@ class MultiwayJoin:
         """Holds exactly these chunks of an input, as if it had been restored from them."""
         layout, newest = self.layout.of(alias), self.stores[alias].newest_position
         next_chunk = self.stores[alias].next_chunk
-        self.stores[alias] = TupleStore(
-            layout, self.tuning
-        )  # before the new indexes are built: not both at once
+        # Before the new indexes are built: not both at once.
+        self.stores[alias] = store_of(layout, self.tuning)
         self.stores[alias].newest_position = newest
         self._pending[alias] = []
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
@@ -209,11 +204,11 @@ class MultiwayJoin:
     def _admit(self, alias: str, batch: pa.RecordBatch, known: RowPositions) -> Arrivals | None:
         """Drops late tuples and NULL keys, keeps the rest as a chunk."""
         layout = self.layout.of(alias)
-        batch = check_chunk(layout, batch)
+        batch = check_chunk(layout, self.stores[alias].numbered(batch))
         accepted = np.asarray(batch.column(TS)) >= self.watermark
         late = int(batch.num_rows - np.count_nonzero(accepted))
         self.counts.late[alias] = late
-        for _, name in layout.keys:
+        for _, name in () if layout.window.partition else layout.keys:  # there they count
             if batch.column(name).null_count:
                 accepted &= np.asarray(batch.column(name).is_valid())
         if not accepted.all():
@@ -222,7 +217,7 @@ class MultiwayJoin:
             return None
         chunk = self._keep(alias, in_time_order(batch, layout.window.duration_us))
         arrivals = self._arrivals(alias, chunk)
-        if layout.window.counts_rows and arrivals.positions is not None:
+        if layout.window.numbers_rows and arrivals.positions is not None:
             ends = ends_from_positions(layout.window, arrivals.positions, known.first, known.ts)
             # Among many tuples of one instant some leave the moment they enter: their lifetime is empty.
             arrivals = replace(arrivals, ends=ends).pick(arrivals.ts < ends)
@@ -242,7 +237,7 @@ class MultiwayJoin:
             return chunk.column(name).slice(start - chunk.start)
 
         ts = np.array(column(TS), np.int64)
-        positions = np.array(column(POSITION), np.int64) if layout.window.counts_rows else None
+        positions = np.array(column(POSITION), np.int64) if layout.window.numbers_rows else None
         rows = np.arange(start, chunk.stop, dtype=np.int64)
         hashes = {cls: self._hash_key(alias, cls, column(name)) for cls, name in layout.keys}
         return Arrivals(ts, layout.window.known_end_us(ts), rows, hashes, positions)
@@ -267,7 +262,7 @@ class MultiwayJoin:
             due = everything.ts < watermark
             if everything.positions is not None and not due.all():
                 raise DataError(f"tuples of {alias} were numbered before the watermark was past them")
-            ready[alias] = everything.pick(due)
+            ready[alias] = self.stores[alias].enter(everything.pick(due))
             self._pending[alias] = [] if due.all() else [everything.pick(~due)]
         return ready
 
@@ -374,16 +369,18 @@ class MultiwayJoin:
         elif self.layout.delayed:
             waiting = arrivals.ts >= self.watermark
             self._pending[alias].append(arrivals.pick(waiting))
-            store.index(arrivals.pick(~waiting))
+            store.index(store.enter(arrivals.pick(~waiting)))
         else:
             store.index(arrivals)
 
     def _expire(self) -> None:
         """Forgets what can meet nothing any more, and merges small chunks."""
         pending_from = self.watermark if self.layout.delayed else NEVER
-        for store in self.stores.values():
+        for alias, store in list(self.stores.items()):
             store.expire(self.watermark, pending_from)
-            store.settle_chunks()
+            if (kept := store.survivors()) is not None:
+                self.replace_chunks(alias, [kept] if kept.batch.num_rows else [])
+            self.stores[alias].settle_chunks()
 
     def _drop_unused_indexes(self) -> None:
         """An order that is no longer used leaves indexes behind; they are rebuilt if it returns."""

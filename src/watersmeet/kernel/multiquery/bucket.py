@@ -32,11 +32,11 @@ from watersmeet.kernel.multiquery.level import SharedLevel
 from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
 from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike
-from watersmeet.kernel.multiquery.result_expiry import order_by_end
 from watersmeet.kernel.multiquery.results import FoundResults, SharedPartials, emit, verified
 from watersmeet.kernel.multiquery.rows import SharedCounts, SharedRows
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.result_expiry import order_by_end
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, NEVER
 from watersmeet.query.shared_dataflow import BEHIND, END, SINCE, Relation, SharedDataflow

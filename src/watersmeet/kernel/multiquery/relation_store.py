@@ -14,8 +14,8 @@ import pyarrow as pa
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.layout import TS, InputLayout
-from watersmeet.kernel.multiquery.result_expiry import ResultExpiry
 from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.state.result_expiry import ResultExpiry
 from watersmeet.kernel.state.store import TupleStore
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import NEVER, UNBOUNDED

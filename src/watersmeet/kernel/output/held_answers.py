@@ -9,15 +9,17 @@ with the tick beside it: grouped by tick, its output is the relation of valid an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.row_bytes import value_bytes
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, POSITION, TICK
 from watersmeet.kernel.state.chunks import HoldBuffer
+from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query import BEGINNING, NEVER
 
@@ -30,8 +32,12 @@ class HeldAnswers(Protocol):
     buffer: HoldBuffer
     watermark: int
 
-    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
-        """What the watermark lets out; the iterator must be exhausted."""
+    def settle(self, settled: Mapping[str, EndsOf]) -> None:
+        """Takes in what is known by now of when tuples end, by the alias of their input."""
+        ...
+
+    def release(self, watermark: int, newest: int = BEGINNING) -> Iterator[pa.RecordBatch]:
+        """What the watermark lets out; `newest` is the largest event time. The iterator must be exhausted."""
         ...
 
 
@@ -42,7 +48,10 @@ class AnswerDelay:
         self.buffer = HoldBuffer(section, ANSWER_TS)
         self.watermark = BEGINNING
 
-    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
+    def settle(self, settled: Mapping[str, EndsOf]) -> None:
+        """An answer has left before its tuples end."""
+
+    def release(self, watermark: int, newest: int = BEGINNING) -> Iterator[pa.RecordBatch]:
         since, self.watermark = self.watermark, max(self.watermark, watermark)
         for batch in self.buffer.batches():
             t = np.asarray(batch.column(ANSWER_TS))
@@ -55,25 +64,65 @@ class AnswerDelay:
 class AnswerSampler:
     """Repeats answers at each tick of their lifetimes, as the watermark passes the ticks."""
 
-    def __init__(self, section: str, every_us: int, block_bytes: int = DEFAULT_TUNING.block_bytes) -> None:
-        """`block_bytes` is what an answer's rows may take at once, or it is one row."""
+    def __init__(
+        self,
+        section: str,
+        every_us: int,
+        block_bytes: int = DEFAULT_TUNING.block_bytes,
+        before_us: int = 0,
+    ) -> None:
+        """`block_bytes` is what an answer's rows may take at once, or it is one row.
+
+        A tick samples what is valid `before_us` earlier.
+        """
         self._block_bytes = block_bytes
         self.buffer = HoldBuffer(section, ANSWER_END)
         self.watermark = BEGINNING
         self._every_us = every_us
+        self._before_us = before_us
 
-    def release(self, watermark: int) -> Iterator[pa.RecordBatch]:
+    def settle(self, settled: Mapping[str, EndsOf]) -> None:
+        if settled:
+            self.buffer.rewrite(lambda batch: self._settled(batch, settled))
+
+    def release(self, watermark: int, newest: int = BEGINNING) -> Iterator[pa.RecordBatch]:
         since, self.watermark = self.watermark, max(self.watermark, watermark)
         for batch in self.buffer.batches():
-            yield from self._sample(batch, since)
+            yield from self._sample(batch, since, newest)
         self.buffer.close_before(
             self.watermark + 1
         )  # a lifetime [t, end) is past when the watermark reaches its end
 
-    def _sample(self, batch: pa.RecordBatch, since: int) -> Iterator[pa.RecordBatch]:
+    def _settled(self, batch: pa.RecordBatch, settled: Mapping[str, EndsOf]) -> pa.RecordBatch:
+        """The answers with the ends known by now, without those that have been sampled to their end."""
+        before = np.asarray(batch.column(ANSWER_END))
+        ends = before
+        for alias, ends_of in settled.items():
+            ends = np.minimum(ends, ends_of(np.asarray(batch.column(f"{alias}.{POSITION}"))))
+        if (ends == before).all():
+            return batch
+        place = batch.schema.get_field_index(ANSWER_END)
+        batch = batch.set_column(place, ANSWER_END, pa.array(ends))
+        return batch.filter(pa.array(ends > self.watermark))
+
+    def _until(self, batch: pa.RecordBatch, newest: int) -> Longs:
+        """Up to when answers are sampled now; at the end of time those without an end up to the first tick
+        at which every tuple has come."""
+        ends = np.asarray(batch.column(ANSWER_END))
+        if self.watermark == NEVER and any(name.endswith(f".{POSITION}") for name in batch.schema.names):
+            wait = -(newest + self._before_us) % self._every_us
+            ends = np.where(ends == NEVER, newest + min(wait, NEVER - newest - 1) + 1, ends)
+        until: Longs = np.minimum(ends, self.watermark)
+        return until
+
+    def _sample(self, batch: pa.RecordBatch, since: int, newest: int) -> Iterator[pa.RecordBatch]:
         every = self._every_us
+        latest = NEVER - self._before_us
         begin = np.maximum(np.asarray(batch.column(ANSWER_TS)), since)
-        until = np.minimum(np.asarray(batch.column(ANSWER_END)), self.watermark)
+        until = self._until(batch, newest)
+        batch = batch.select([name for name in batch.schema.names if not name.endswith(f".{POSITION}")])
+        begin = np.minimum(begin, latest) + self._before_us
+        until = np.minimum(until, latest) + self._before_us
         wait = -begin % every
         first = np.minimum(begin, NEVER - wait) + wait  # after the last tick of time there is none
         counts = -(-(np.maximum(until, first) - first) // every)

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.columns.row_order import order_by_values
 from watersmeet.kernel.layout import POSITION, TS
 from watersmeet.kernel.state.chunks import HoldBuffer
 from watersmeet.query import BEGINNING
@@ -70,21 +70,7 @@ class RowNumberer:
         return released.append_column(POSITION, pa.array(positions)), known
 
     def _order(self, batch: pa.RecordBatch) -> pa.Array:
-        columns = [batch.column(TS)]
-        for name in self._order_by:
-            columns += _sortable(batch.column(name))
-        table = pa.table(columns, [str(number) for number in range(len(columns))])
-        return pc.sort_indices(table, sort_keys=[(n, "ascending", "at_start") for n in table.column_names])
-
-
-def _sortable(column: pa.Array) -> list[pa.Array]:
-    """A column as columns that Arrow sorts as Spark does: NaN after all numbers, both zeros alike."""
-    if pa.types.is_nested(column.type):
-        return []
-    if pa.types.is_floating(column.type):
-        is_nan = pc.is_nan(column)
-        return [is_nan, pc.add(pc.if_else(is_nan, pa.scalar(0.0, column.type), column), 0.0)]
-    return [column]
+        return order_by_values([batch.column(TS), *(batch.column(name) for name in self._order_by)])
 
 
 def _between(batch: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch | None:

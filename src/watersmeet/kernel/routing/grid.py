@@ -111,7 +111,12 @@ def _chosen(batch: pa.RecordBatch, rows: npt.NDArray[np.bool_]) -> pa.RecordBatc
 
 def hash_keys(grid: Grid, layout: InputLayout, batch: pa.RecordBatch) -> dict[int, Hashes]:
     """The hashes by which tuples are routed, for each class whose axis has more than one cell."""
-    return {cls: hash_column(batch.column(name)) for cls, name in layout.keys if grid.shares[cls] > 1}
+    routing = layout.routing_classes
+    return {
+        cls: hash_column(batch.column(name))
+        for cls, name in layout.keys
+        if cls in routing and grid.shares[cls] > 1
+    }
 
 
 def route(
@@ -126,11 +131,11 @@ def route(
     With `only`, the tuples that go to this bucket and perhaps to others.
     """
     hashes = hash_keys(grid, layout, batch) if hashes is None else hashes
-    first, offsets = first_buckets(grid, hashes, batch.num_rows), grid.replicas(layout.classes)
+    first, offsets = first_buckets(grid, hashes, batch.num_rows), grid.replicas(layout.routing_classes)
     if only is None:
         parts = split(batch, first, grid.buckets)
     else:
-        home = grid.home(only, layout.classes)
+        home = grid.home(only, layout.routing_classes)
         parts = [batch.slice(0, 0)] * home + [_chosen(batch, first == home)]
     return [
         (tuple(first + offset for offset in offsets), part)

@@ -67,9 +67,9 @@ def route_hot(
     if len(rows):
         order = np.concatenate((np.arange(batch.num_rows), rows))[order]
     ordered = batch.take(pa.array(order))
-    offsets = grid.replicas(layout.classes)
+    offsets = grid.replicas(layout.routing_classes)
     parts = []
-    for bucket in range(grid.buckets) if only is None else [grid.home(only, layout.classes)]:
+    for bucket in range(grid.buckets) if only is None else [grid.home(only, layout.routing_classes)]:
         start, own_end, end = starts[2 * bucket : 2 * bucket + 3]
         if end > start:
             buckets = tuple(bucket + offset for offset in offsets)

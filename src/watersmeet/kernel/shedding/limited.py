@@ -46,7 +46,7 @@ class LimitedJoin:
             self.survival.restore(survival)
             return
         for alias, store in join.stores.items():
-            name = POSITION if store.layout.window.counts_rows else TS
+            name = POSITION if store.layout.window.numbers_rows else TS
             for chunk in store.chunks:
                 self.survival.seed(alias, np.asarray(chunk.column(name)))
 

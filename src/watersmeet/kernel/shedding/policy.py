@@ -133,7 +133,7 @@ def _rows_of(join: MultiwayJoin, alias: str) -> _Rows:
     index_bytes = store.used_index_bytes / max(1, store.indexed_rows)
     row_bytes = [chunk.nbytes / chunk.rows + index_bytes for chunk in chunks]
     ts = _column(chunks, TS)
-    positions = _column(chunks, POSITION) if layout.window.counts_rows else None
+    positions = _column(chunks, POSITION) if layout.window.numbers_rows else None
     first = int(ts.min())
     if positions is not None:
         remaining = layout.window.expires_at(positions) - store.newest_position

@@ -65,7 +65,7 @@ class Ledger:
     def expire(self, watermark: int) -> None:
         """Forgets the tuples that none at or after the watermark can meet."""
         if self.width and watermark != BEGINNING:
-            now = self.newest_position + 1 if self.window.counts_rows else watermark
+            now = self.newest_position + 1 if self.window.numbers_rows else watermark
             oldest = self.window.first_inside(now)
             self.bins = {n: counts for n, counts in self.bins.items() if (n + 1) * self.width > oldest}
         while len(self.bins) > self.max_bins:
@@ -171,7 +171,7 @@ class Survival:
         for other in self.inputs:
             if other.alias != item.alias:
                 ledger = self.ledgers[other.alias]
-                if other.window.counts_rows:
+                if other.window.numbers_rows:
                     now = np.full(INSTANTS, ledger.newest_position + 1)
                     came, went = ledger.between(other.window.first_inside(now), now)
                 else:

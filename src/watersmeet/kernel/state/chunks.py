@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,6 +104,16 @@ class HoldBuffer:
             chosen = np.flatnonzero(np.floor((numbers + 1) * share) > np.floor(numbers * share))
             self.add(chunk.batch.take(pa.array(chosen)), self.next_number)
         return before - self.rows
+
+    def rewrite(self, change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Puts what becomes of each chunk in its place, where it becomes another."""
+        chunks, self._chunks = self._chunks, []
+        for chunk in chunks:
+            changed = change(chunk.batch)
+            if changed is chunk.batch:
+                self._chunks.append(chunk)
+            else:
+                self.add(changed, self.next_number)
 
     def replace_all(self, batch: pa.RecordBatch) -> None:
         """Holds these rows and no others, as a new chunk."""

@@ -1,7 +1,7 @@
 """How the rows of a store end: into which slice they go, and when slices and chunks may be forgotten.
 
 `WindowExpiry` serves tuples under a window, whose ends follow from their event times or row positions. Rows
-that bring their own ends have a strategy of their own (`multiquery.result_expiry`). *Progress* is what the
+that bring their own ends have a strategy of their own (`state.result_expiry`). *Progress* is what the
 window counts by: the watermark, or the newest row position that is known.
 """
 
@@ -75,7 +75,7 @@ class WindowExpiry:
         narrowing = narrowing_of(batch)
         ts = np.asarray(narrowing.column(batch, TS))
         low, high = int(ts.min()), int(ts.max())
-        if self.window.counts_rows:
+        if self.window.numbers_rows:
             last = int(np.asarray(narrowing.column(batch, POSITION)).max())
             return Chunk(number, start, batch, low, high, self.window.expires_at(last), NEVER)
         half = int(ts[: max(1, len(ts) // 2)].max())
@@ -95,11 +95,11 @@ class WindowExpiry:
         return width, arrivals.ts // width
 
     def slice_base(self, width: int, number: int) -> int | None:
-        is_of_time = not self.window.counts_rows and 0 < width <= SHORT_SPAN
+        is_of_time = not self.window.numbers_rows and 0 < width <= SHORT_SPAN
         return max(BEGINNING, width * number) if is_of_time else None
 
     def slice_has_expired(self, piece: Slice, progress: int) -> bool:
-        if self.window.counts_rows:
+        if self.window.numbers_rows:
             return self.window.expires_at(piece.last_position) <= progress
         return piece.high_end <= progress
 

@@ -26,6 +26,7 @@ from watersmeet.kernel.columns.hash_index import (
 )
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes
 from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.state.row_ends import RowEnds
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import NEVER, Window
 
@@ -79,12 +80,13 @@ class Slice:
         capacity: int,
         first_row: int = 0,
         base: int | None = None,
+        row_ends: RowEnds | None = None,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         """A slice with indexes over these sets of classes; others are made when they are asked for.
 
-        Without a window, tuples bring their ends. `base` is the time that all event times follow within
-        `SHORT_SPAN`, or None where there is no such time; then an event time takes a whole word.
+        Without a window, tuples bring their ends, or `row_ends` has them. `base` is the time that all event
+        times follow within `SHORT_SPAN`, or None where there is no such time; then one takes a whole word.
         """
         self.window = window
         self._tuning = tuning
@@ -96,11 +98,13 @@ class Slice:
         self._base = base
         self._checked_at = -NEVER  # the watermark when it was last counted how much of it has expired
         self._capacity = capacity = max(capacity, 16)
-        counts_rows = window is not None and window.counts_rows
+        counts_rows = window is not None and window.numbers_rows
+        brings_ends = window is None and row_ends is None
+        self._row_ends = row_ends
         self._rows = RowNumbers(first_row)
         self._times = GrowingColumn(np.int64 if base is None else np.uint32, capacity)
         self._positions = GrowingColumn(np.int64, capacity) if counts_rows else None
-        self._ends = GrowingColumn(np.int64, capacity) if counts_rows or window is None else None
+        self._ends = GrowingColumn(np.int64, capacity) if counts_rows or brings_ends else None
         self._indexes = {classes: self._empty_index(capacity) for classes in indexed}
 
     def append(self, new: Arrivals, keys: Keys) -> None:
@@ -130,6 +134,17 @@ class Slice:
         ends = self._ends.values[: self.count]
         ends[:] = np.minimum(ends, ends_from_positions(self.window, positions, first, ts))
         self.high_end = int(ends.max(initial=-NEVER))
+
+    def set_ends(self, rows: Longs, ends: Longs) -> None:
+        """Sets the ends of some rows, which are in order; they had none or later ones."""
+        if self._ends is None or not len(rows):
+            return
+        own = self._rows.of(np.arange(self.count))
+        found = np.minimum(np.searchsorted(rows, own), len(rows) - 1)
+        known = rows[found] == own
+        held = self._ends.values[: self.count]
+        held[known] = ends[found[known]]
+        self.high_end = int(held.max(initial=-NEVER))
 
     def probe(
         self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, keys: Keys, most: int
@@ -163,6 +178,8 @@ class Slice:
         begins: Longs = fetch_times(self._times.values, self._base or 0, entries)
         if self._ends is not None:
             return begins, self._ends.values[entries]
+        if self._row_ends is not None:
+            return begins, self._row_ends.of(self._rows.of(np.asarray(entries, np.int64)))
         assert self.window is not None, "without a window tuples bring their ends"
         return begins, self.window.end_us(begins)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,10 @@ from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import KEPT, REF, TS, InputLayout
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunk import Chunk, bytes_of_rows, held_by, owners_of, take_rows
-from watersmeet.kernel.state.chunks import mergeable
+from watersmeet.kernel.state.chunks import PersistedChunk, mergeable
 from watersmeet.kernel.state.expiry import Expiry, WindowExpiry
-from watersmeet.kernel.state.slice import Classes, Matches, Slice, concat_matches
+from watersmeet.kernel.state.row_ends import EndsOf, RowEnds
+from watersmeet.kernel.state.slice import Classes, Matches, Slice, concat_matches, ends_from_positions
 from watersmeet.kernel.state.weighted_sample import probabilities_of
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import NEVER
@@ -36,14 +38,20 @@ class TupleStore:
     """The live tuples of one input."""
 
     def __init__(
-        self, layout: InputLayout, tuning: Tuning = DEFAULT_TUNING, expiry: Expiry | None = None
+        self,
+        layout: InputLayout,
+        tuning: Tuning = DEFAULT_TUNING,
+        expiry: Expiry | None = None,
+        row_ends: RowEnds | None = None,
     ) -> None:
         """Without an `expiry`, tuples expire as the layout's window says."""
         self.layout = layout
         self.tuning = tuning
         self.chunks: list[Chunk] = []
         self.newest_position = -1
+        self.settled: EndsOf | None = None  # by what came last
         self._expiry: Expiry = expiry or WindowExpiry(layout.window, tuning)
+        self._row_ends = row_ends  # of tuples that end when others come
         self._settled = 0  # chunks from this number on are new: no state store holds them
         self._slices: dict[tuple[int, int, int], Slice] = {}
         self._probed_by: set[Classes] = {layout.classes} if len(layout.classes) == 1 else set()
@@ -98,6 +106,7 @@ class TupleStore:
         for piece in self._slices.values():
             piece.settle_ends(first, ts)
         self.newest_position = max(self.newest_position, first + len(ts) - 1)
+        self.settled = partial(ends_from_positions, self.layout.window, first=first, ts=ts)
 
     def probe(
         self, classes: Classes, wanted: Hashes, max_ts: Longs, min_end: Longs, most: int
@@ -199,6 +208,18 @@ class TupleStore:
         self.chunks[-len(run) :] = [self._expiry.describe_chunk(self.next_chunk, run[0].start, batch)]
         self.next_chunk += 1
 
+    def numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """New tuples with the numbers by which answers are to know them, where nothing has given them any."""
+        return batch
+
+    def enter(self, arrivals: Arrivals) -> Arrivals:
+        """Those of the tuples that the watermark has passed which may be joined, with their ends."""
+        return arrivals
+
+    def survivors(self) -> PersistedChunk | None:
+        """What to keep, once most of what is here has ended and lies between the rest; None before."""
+        return None
+
     def take(self, columns: Sequence[str], rows: Longs) -> list[pa.Array]:
         """Payload columns at these row numbers."""
         return take_rows(self.chunks, columns, rows)
@@ -237,7 +258,8 @@ class TupleStore:
         key = width, number, first_row
         piece = self._slices.get(key)
         if piece is None:
-            expected = max((other.count for other in self._slices.values()), default=0)
+            alike = self._slices.values() if self._row_ends is None else ()
+            expected = max((other.count for other in alike), default=0)
             capacity = max(len(arrivals), expected + expected // 16)  # spares most slices a late growth
             piece = self._slices[key] = Slice(
                 window=self._expiry.window,
@@ -245,13 +267,14 @@ class TupleStore:
                 capacity=capacity,
                 first_row=first_row,
                 base=self._expiry.slice_base(width, number),
+                row_ends=self._row_ends,
                 tuning=self.tuning,
             )
         piece.append(arrivals, self)
 
     def _progress(self, watermark: int) -> int:
         """How far the input has come, as its window counts."""
-        return self.newest_position if self.layout.window.counts_rows else watermark
+        return self.newest_position if self.layout.window.numbers_rows else watermark
 
     def _trimmed(self, chunk: Chunk, watermark: int) -> Chunk:
         """A chunk without its expired front, as a new chunk: a slice of it would keep all in memory."""

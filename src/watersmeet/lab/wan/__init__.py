@@ -2,7 +2,7 @@
 
 from watersmeet.lab.wan.arrivals import Arrival, Joined, arrivals_of
 from watersmeet.lab.wan.draws import Pruning, draw_arrivals
-from watersmeet.lab.wan.feed import Feed, Member, feed_of, feeds_of
+from watersmeet.lab.wan.feed import Feed, feed_of, feeds_of
 from watersmeet.lab.wan.network import Link, Traffic, Wan
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "Feed",
     "Joined",
     "Link",
-    "Member",
     "Pruning",
     "Traffic",
     "Wan",

@@ -9,24 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from watersmeet.lab.simulation import row_order_key
 from watersmeet.oracle.cast import cast_value
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.oracle.oracle import Tuple
+from watersmeet.plan.sites.semijoin.oneway.items import Member
 from watersmeet.query import NEVER, Input, JoinGraph, Query, Window
 from watersmeet.query.values import canonical
-
-
-class Member(NamedTuple):
-    """A tuple of one input; `keys` has its value in each class of the join graph, or None."""
-
-    position: int  # in its stream
-    ts: int
-    end: int  # NEVER while not known
-    keys: tuple[Hashable, ...]
-    payload: Any = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from watersmeet.plan.strategies import (
     Priced,
     cheapest,
     price_all,
+    price_tree,
 )
 from watersmeet.query import Query
 
@@ -118,8 +119,9 @@ class Explanation:
         for title, lines in parts:
             if lines:
                 text += f"\n\n{title}\n" + "\n".join(f"  {line}" for line in lines)
-        probing = "\n".join(f"  {sequence.pretty()}" for sequence in self.probing)
-        return f"{text}\n\n{explain_plan(self.physical)}\n\nprobing, at first\n{probing}"
+        text += f"\n\n{explain_plan(self.physical)}"
+        probing = "".join(f"\n  {sequence.pretty()}" for sequence in self.probing)
+        return f"{text}\n\nprobing, at first{probing}" if probing else text
 
     def svg(self) -> str:
         """The chosen plan as a standalone picture."""
@@ -164,6 +166,8 @@ def explain(
         if count < 1:
             raise ConfigurationError(f"{option} must be at least 1, got {count}")
     planning = Planning(query, statistics, partitions, pmjoin_partitions)
+    if query.tree is not None:
+        return _explain_tree(planning, strategy, routing)
     priced, refused = price_all(planning, strategy)
     if strategy in refused:
         raise ConfigurationError(f"strategy {strategy} cannot take this query: {refused[strategy]}")
@@ -187,5 +191,24 @@ def explain(
         sites=planning.sites,
         physical=plan_physical(query, partitions, statistics, routing),
         probing=plan_probing(query, statistics),
+        notes=notes_on(query, statistics, chosen),
+    )
+
+
+def _explain_tree(planning: Planning, strategy: str, routing: str | None) -> Explanation:
+    """Outer, semi and anti joins have one plan, whatever it costs."""
+    if strategy not in (AUTO, Shares.name):
+        raise ConfigurationError(
+            f"strategy {strategy} cannot take this query: only shares take outer, semi and anti joins"
+        )
+    query, statistics = planning.query, planning.statistics
+    chosen = price_tree(planning)
+    return Explanation(
+        query=query,
+        chosen=chosen,
+        alternatives=(),
+        sites=planning.sites,
+        physical=plan_physical(query, planning.buckets, statistics, routing),
+        probing=(),
         notes=notes_on(query, statistics, chosen),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from watersmeet.plan.sites.plan_tree import LinkLoad, number
+from watersmeet.plan.state_growth import describe_growth
 from watersmeet.plan.statistics.statistics import (
     DEFAULT_DISTINCT,
     DEFAULT_RATE_PER_S,
@@ -13,7 +14,8 @@ from watersmeet.plan.statistics.statistics import (
     attribute_name,
 )
 from watersmeet.plan.strategies import Priced
-from watersmeet.query import Query
+from watersmeet.query import JoinKind, Query, format_duration
+from watersmeet.query.join_tree import latest_us, nodes, visible_aliases
 
 
 def notes_on(query: Query, statistics: Statistics, plan: Priced) -> tuple[str, ...]:
@@ -30,7 +32,26 @@ def notes_on_statistics(query: Query, statistics: Statistics) -> tuple[str, ...]
         *_unmeasured_attributes(query, statistics),
         *_unmeasured_filters(query, statistics),
         *_unbounded(query, statistics),
+        *_waiting(query),
     )
+
+
+def _waiting(query: Query) -> list[str]:
+    """What of a tree of joins is known only when the watermark has passed a lifetime, and when that is."""
+    windows = {item.alias: item.window for item in query.inputs}
+    notes = []
+    for node in nodes(query.tree) if query.tree else ():
+        if not node.kind.preserves_left:
+            continue
+        latest = latest_us(node, windows)
+        answered = "is answered" if node.kind is JoinKind.ANTI else "is answered with NULLs"
+        sides = [node.left, node.right] if node.kind is JoinKind.FULL else [node.left]
+        names = " or ".join(", ".join(visible_aliases(side)) for side in sides)
+        when = "has left its ROWS window"
+        if latest is not None:
+            when = f"is {format_duration(latest)} behind the watermark, at the latest"
+        notes.append(f"{node.kind.value} join: {names} without a match {answered} when it {when}")
+    return notes
 
 
 def _unmeasured_streams(query: Query, statistics: Statistics) -> list[str]:
@@ -71,12 +92,11 @@ def _unmeasured_filters(query: Query, statistics: Statistics) -> list[str]:
 
 def _unbounded(query: Query, statistics: Statistics) -> list[str]:
     aliases = [item.alias for item in query.inputs if not item.window.is_bounded]
+    growing = list(describe_growth(query))
     if not aliases or len(query.inputs) == 1:
-        return []
-    return [
-        f"unbounded window of {', '.join(aliases)}: priced as {number(statistics.unbounded_window_s)} s,"
-        " but its state grows for ever"
-    ]
+        return growing
+    priced = f"priced as {number(statistics.unbounded_window_s)} s"
+    return [f"unbounded window of {', '.join(aliases)}: {priced}", *growing]
 
 
 def slow_links(statistics: Statistics, loads: Sequence[LinkLoad]) -> list[str]:

@@ -34,13 +34,14 @@ def stage_lines(plan: PhysicalPlan) -> list[str]:
         return ["cascade of Spark's own joins, in FROM order"]
     aliases = ", ".join(item.alias for item in query.inputs)
     stages = [f"pack   filter, project and cut by bucket {aliases}"]
-    if query.joins_delayed:
-        numbered = ", ".join(item.alias for item in query.inputs if item.window.counts_rows)
+    if query.numbers_rows:
+        numbered = ", ".join(item.alias for item in query.inputs if item.window.numbers_rows)
         stages.append(f"number rows of {numbered} in order of event time, in a single partition")
     match plan.routing:
         case Shares(hypercube):
             buckets = f"{len(query.inputs)} inputs in {hypercube.buckets_used} buckets"
             stages.append(f"join   {buckets}{_holding(query)}")
+            stages += [f"       {line}" for line in _counting_lines(plan)]
         case Pipeline(dataflow) | Rewrite(dataflow):
             levels = describe_levels(dataflow, query.graph.aliases)
             stages += [f"join   {line} in {plan.partitions} buckets" for line in levels]
@@ -64,10 +65,22 @@ def state_lines(plan: PhysicalPlan) -> list[str]:
     return kept
 
 
+def _counting_lines(plan: PhysicalPlan) -> list[str]:
+    """Where the rows of PARTITION BY inputs are counted."""
+    lines = []
+    for item in plan.query.inputs:
+        if item.window.partition:
+            by, copies = ", ".join(item.window.partition), plan.copies(item.alias)
+            where = f"every one of {copies} buckets" if copies > 1 else "its bucket"
+            lines.append(f"rows of {item.alias} are counted by {by} in {where}, behind the watermark")
+    return lines
+
+
 def _holding(query: Query) -> str:
     """Why the join does not answer at once, if so."""
     if query.aggregate:
-        return f", sampled every {format_duration(query.aggregate.emit_every_us)}"
+        when = "at the end of every" if query.aggregate.at_end else "every"
+        return f", sampled {when} {format_duration(query.aggregate.emit_every_us)}"
     return ", held until the watermark is past them" if query.distinct else ""
 
 

@@ -108,7 +108,7 @@ class DataflowDraft:
         item = slotted.query.inputs[position]
         route = slotted.spread(position) if tree.cls is None else slotted.keys[tree.cls][position]
         feed_name = slotted.feed(position, route.name)
-        feed = self._feeds.setdefault(feed_name, _FeedDraft(item.stream.name, route.name))
+        feed = self._feeds.setdefault(feed_name, _FeedDraft(item.stream.origins[0].name, route.name))
         feed.keys.setdefault(route.name, route)
         feed.levels.add(tree.level)
         for _, column in brought | compared:

@@ -109,6 +109,11 @@ def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:
             f"query {registered.name} does not run in a shared dataflow: {reason}. Run it by itself"
         )
     for item in registered.query.inputs:
+        if item.stream.view:
+            raise QueryError(
+                f"query {registered.name}: {item.alias} is a view, and a shared dataflow serves streams "
+                "alone. Write its stream, and its conditions in WHERE; or run the query by itself"
+            )
         if item.stream.name not in streams:
             raise QueryError(f"query {registered.name}: {item.stream.name} is no stream of the dataflow")
 
@@ -118,6 +123,8 @@ def why_unfit(query: Query) -> str | None:
     for item in query.inputs:
         if item.window.counts_rows:
             return f"{item.pretty()} counts rows, so the end of a tuple's lifetime is known only later"
+    if query.tree is not None:
+        return "it has outer, semi or anti joins"
     if query.aggregate is not None:
         return "it has aggregates"
     if query.distinct:

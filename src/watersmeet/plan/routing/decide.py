@@ -15,6 +15,7 @@ from watersmeet.plan.routing.pipeline_or_shares import (
 from watersmeet.plan.routing.rewriting import plan_rewriting
 from watersmeet.plan.routing.routing import ROUTINGS, Native, Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.routing.shares import plan_shares
+from watersmeet.plan.routing.tree import route_tree
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query
@@ -27,6 +28,8 @@ ASKED_FOR = "asked for"
 
 def decide_routing(query: Query, statistics: Statistics, partitions: int, wanted: str | None) -> Routing:
     """The routing that is wanted, or with None shares or a pipeline, whichever costs less."""
+    if query.tree is not None:
+        return route_tree(query, query.tree, statistics, partitions, wanted)
     match wanted:
         case None:
             return _by_cost(query, statistics, partitions)

@@ -103,8 +103,12 @@ PricedRouting = PricedShares | PricedPipeline
 
 def price_shares(query: Query, statistics: Statistics, buckets: int) -> PricedShares:
     """The hypercube of a query, priced."""
+    return price_hypercube(query, statistics, plan_shares(query, statistics, buckets))
+
+
+def price_hypercube(query: Query, statistics: Statistics, hypercube: Hypercube) -> PricedShares:
+    """A hypercube, priced: what it moves and keeps."""
     rates = rate_model(query, statistics)
-    hypercube = plan_shares(query, statistics, buckets)
     deliveries = tuple(
         Delivery(
             source.alias,

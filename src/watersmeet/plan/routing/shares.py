@@ -54,6 +54,7 @@ class Hypercube:
     graph: JoinGraph
     shares: tuple[int, ...]
     bytes_per_s: tuple[float, ...]  # one per input, in FROM order
+    routed_by: Mapping[str, tuple[int, ...]] | None = None  # by alias, the classes it goes by; None: its own
 
     @property
     def buckets_used(self) -> int:
@@ -61,7 +62,7 @@ class Hypercube:
 
     def replication(self, alias: str) -> int:
         """How many buckets receive each tuple of an input."""
-        own = self.graph.classes_of(alias)
+        own = self.graph.classes_of(alias) if self.routed_by is None else self.routed_by[alias]
         return math.prod(share for index, share in enumerate(self.shares) if index not in own)
 
     @property
@@ -102,7 +103,8 @@ def plan_shares(query: Query, statistics: Statistics, buckets: int) -> Hypercube
         for cls in query.graph.classes
     ]
     bytes_per_s = {alias: source.rate_per_s * source.tuple_bytes for alias, source in rates.items()}
-    return choose_shares(query.graph, bytes_per_s, buckets, values)
+    routed_by = {item.alias: query.routing_classes(item.alias) for item in query.inputs}
+    return choose_shares(query.graph, bytes_per_s, buckets, values, routed_by)
 
 
 def choose_shares(
@@ -110,11 +112,13 @@ def choose_shares(
     bytes_per_s: Mapping[str, float],
     buckets: int,
     distinct_values: Sequence[Mapping[str, float]] | None = None,
+    routed_by: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Hypercube:
     """The shares that leave the fullest of at most `buckets` buckets with the fewest bytes.
 
     `distinct_values`, for each class by alias where known: an input spreads over no more coordinates of
-    an axis than it has values. Where no input carries bytes, all count alike.
+    an axis than it has values. Where no input carries bytes, all count alike. `routed_by`, by alias: an input
+    is copied along the axes of all other classes, its own as well.
     """
     rates = _checked_rates(graph, bytes_per_s)
     if buckets < 1:
@@ -125,25 +129,30 @@ def choose_shares(
             f"distinct values for {len(known)} of {len(graph.classes)} attribute classes:"
             " give a mapping for each, empty where unknown"
         )
+    routed = routed_by or {alias: graph.classes_of(alias) for alias in graph.aliases}
+    numbers = range(len(graph.classes))
     spread = np.array(
         [
-            [max(1.0, known[n].get(a, math.inf)) if a in cls.aliases else 1.0 for a in graph.aliases]
-            for n, cls in enumerate(graph.classes)
+            [max(1.0, known[n].get(a, math.inf)) if n in routed[a] else 1.0 for a in graph.aliases]
+            for n in numbers
         ]
     ).reshape(len(graph.classes), len(graph.aliases))
-    member = np.array([[a in cls.aliases for a in graph.aliases] for cls in graph.classes]).reshape(
-        spread.shape
-    )
-    fewest = [float(row[inside].min()) for row, inside in zip(spread, member, strict=True)]
+    member = np.array([[n in routed[a] for a in graph.aliases] for n in numbers]).reshape(spread.shape)
+    # Where nobody goes by a class, every bucket along its axis would find the same answers.
+    fewest = [
+        float(row[inside].min()) if inside.any() else 1.0 for row, inside in zip(spread, member, strict=True)
+    ]
     preferred = sorted(range(len(fewest)), key=lambda index: (-fewest[index], index))
-    useful = [n for n in preferred if not _is_dominated(n, preferred, member, fewest, buckets)]
+    useful = [
+        n for n in preferred if member[n].any() and not _is_dominated(n, preferred, member, fewest, buckets)
+    ]
     shares = [1] * len(graph.classes)
     if useful:
         weights = np.array(rates) if any(rates) else np.ones(len(rates))
         grid = _Grid(buckets, weights, member[useful], spread[useful])
         for index, share in zip(useful, grid.search(), strict=True):
             shares[index] = share
-    return Hypercube(graph, tuple(shares), tuple(rates))
+    return Hypercube(graph, tuple(shares), tuple(rates), routed_by)
 
 
 def _checked_rates(graph: JoinGraph, bytes_per_s: Mapping[str, float]) -> list[float]:

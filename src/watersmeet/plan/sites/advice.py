@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.sites.plan_tree import LinkLoad, PlanNode, PMJoin, links, operators
@@ -60,6 +60,7 @@ class SiteOption:
     detail: str
     plan: SitePlan
     loads: tuple[LinkLoad, ...]
+    model: SemijoinModel | None = field(default=None, repr=False, compare=False)  # of a semijoin plan
 
     @property
     def name(self) -> str:
@@ -122,6 +123,8 @@ def _check(query: Query, statistics: Statistics, command: str) -> None:
     """Refuse what cannot be priced, with what to do about it."""
     if len(query.inputs) < 2:
         raise ConfigurationError("--sites is for joins: this query reads one stream")
+    if query.tree is not None:
+        raise ConfigurationError("--sites is for inner joins: this query has outer, semi or anti joins")
     unplaced = [s.name for s in query.streams if not (statistics.stream(s.name).site or s.site)]
     if len(unplaced) == len(query.streams):
         raise ConfigurationError(
@@ -191,8 +194,8 @@ def _semijoins(query: Query, statistics: Statistics, interval_s: float) -> Itera
         used = ", ".join(
             method.value for method in Method if any(step.method is method for step in plan.steps)
         )
-        yield SiteOption("semijoin", f"{ordering}, any method ({used})", plan, plan.links())
+        yield SiteOption("semijoin", f"{ordering}, any method ({used})", plan, plan.links(), prices.model)
     for methods in FAMILIES:
         plan = fewest_bytes(prices, methods)
         names = " and ".join(method.value for method in methods)
-        yield SiteOption("semijoin", f"linear, {names} only", plan, plan.links())
+        yield SiteOption("semijoin", f"linear, {names} only", plan, plan.links(), prices.model)

@@ -65,8 +65,12 @@ def why_not_across_sites(query: Query) -> str | None:
     for item in query.inputs:
         if item.window.counts_rows:
             return f"{item.pretty()} counts rows, so the end of a tuple's lifetime is known only later"
+        if item.stream.view:
+            return f"{item.alias} is a view, or joined with a table"
         if item.stream.idle_after_us is not None:
             return f"stream {item.stream.name} has idle_after, and no other site could tell that it is idle"
+    if query.tree is not None:
+        return "it has outer, semi or anti joins"
     if query.aggregate is not None:
         return "it has aggregates, which would have to come together at one site"
     if query.distinct:

@@ -103,6 +103,7 @@ def live_loads(query: Query, progress: Mapping[str, Any], copies: Mapping[str, i
             )
         window, own = item.window, seen["kept_bytes"] / max(1, seen["kept"])
         tuples = rate * (window.duration_us or 0) / 1e6 if window.row_count is None else window.row_count
+        tuples = seen["kept"] if window.partition else tuples
         loads.append(
             InputLoad(
                 alias=item.alias,

@@ -42,7 +42,7 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.statistics.join_attribute import JoinAttribute
 from watersmeet.plan.statistics.statistics import Statistics, attribute_name
 from watersmeet.plan.statistics.value_groups import ValueGroups, align
-from watersmeet.query import AttributeClass, Query, Window
+from watersmeet.query import AttributeClass, Input, Query, Window
 from watersmeet.query.window import TumbleWindow
 
 SECOND_US = 1_000_000
@@ -281,7 +281,9 @@ def rate_model(query: Query, statistics: Statistics) -> RateModel:
     sources = []
     for item in query.inputs:
         known = statistics.stream(item.stream.name)
-        window = window_tuples(item.window, known.rate_per_s, statistics.unbounded_window_s)
+        window = _values_kept(item, statistics) or window_tuples(
+            item.window, known.rate_per_s, statistics.unbounded_window_s
+        )
         kept = statistics.filter_selectivity(item)
         site = statistics.site(item)
         tumble_s = item.window.size / SECOND_US if isinstance(item.window, TumbleWindow) else None
@@ -290,6 +292,14 @@ def rate_model(query: Query, statistics: Statistics) -> RateModel:
         )
     attributes = [_join_attribute(query, statistics, cls) for cls in query.graph.classes]
     return RateModel(sources, attributes, statistics.result_tuple_bytes)
+
+
+def _values_kept(item: Input, statistics: Statistics) -> float | None:
+    """How many tuples a PARTITION BY keeps: so many of each value, as far as statistics count values."""
+    if not item.window.partition:
+        return None
+    values = [statistics.attribute(item.stream.name, name).distinct for name in item.window.partition]
+    return float(getattr(item.window, "size", 1) * math.prod(values))
 
 
 def _join_attribute(query: Query, statistics: Statistics, cls: AttributeClass) -> JoinAttribute:

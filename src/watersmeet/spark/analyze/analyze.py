@@ -80,6 +80,9 @@ def _uses(pipeline: Pipeline, stream: Stream) -> _Uses:
     filters: dict[str, None] = {}
     for query in pipeline.queries:
         for item in query.inputs:
+            if item.stream.view:  # its columns are none of the stream's, which it may read any of
+                read.update(column.name for column in stream.columns if stream in item.stream.origins)
+                continue
             if item.stream.name != stream.name:
                 continue
             aliases.append(item.alias)

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.query import ANSWER_TIME, Query, RangeWindow
+from watersmeet.query import ANSWER_TIME, Input, Query, RangeWindow
 from watersmeet.query.expression import quote_name
+from watersmeet.spark.sources.derived.view_rows import view_tuples
 from watersmeet.spark.sources.event_time import too_far_ahead
 
 
@@ -47,7 +48,12 @@ def _instant(query: Query, number: int) -> str:
 def _input(query: Query, number: int, sources: Mapping[str, DataFrame]) -> DataFrame:
     """One input as a struct of its columns, its event time and its keys beside it."""
     item = query.inputs[number]
-    source = sources[item.stream.name].alias(item.alias)
+    if len(item.stream.view) > 1:
+        raise ConfigurationError(
+            f"{item.alias} has the tuples of several streams, each with a watermark of its own, and Spark's "
+            "cascade has one: choose another routing"
+        )
+    source = _tuples(item, sources).alias(item.alias)
     if (ahead := too_far_ahead(item.stream, item.alias)) is not None:
         source = source.where(f"NOT coalesce({ahead}, false)")
     for condition in item.filters:
@@ -64,6 +70,13 @@ def _input(query: Query, number: int, sources: Mapping[str, DataFrame]) -> DataF
         columns.append(f"{attribute.expr.sql} AS __key{number}_{cls}")
     late = f"{item.stream.lateness_us / 1e6:.6f} seconds"
     return source.selectExpr(*columns).withWatermark(_time(number), late)
+
+
+def _tuples(item: Input, sources: Mapping[str, DataFrame]) -> DataFrame:
+    if not item.stream.view:
+        return sources[item.stream.name]
+    (branch,) = item.stream.view
+    return view_tuples(sources, branch)
 
 
 def _condition(query: Query, number: int) -> str:

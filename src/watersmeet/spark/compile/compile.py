@@ -30,7 +30,7 @@ from watersmeet.spark.exchange.hot_keys import read_hot_key_settings
 from watersmeet.spark.exchange.messages import MESSAGES
 from watersmeet.spark.exchange.unpack import CHUNK
 from watersmeet.spark.metrics.metrics import METRICS
-from watersmeet.spark.metrics.progress import OBSERVATION, VALUES_OBSERVATION
+from watersmeet.spark.metrics.progress import ANSWERS_OBSERVATION, OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
 from watersmeet.spark.multiquery.compile import DataflowCompiler
 from watersmeet.spark.multiquery.ship import ship_dataflow
@@ -58,7 +58,10 @@ class Compiler:
     smaller: int = 1  # by how much batches, and so the pieces they are joined in, had to be made smaller
 
     def answers(self) -> DataFrame:
-        """The query's answers as a streaming DataFrame."""
+        """The query's answers as a streaming DataFrame, which counts what is written of it."""
+        return self._answers().observe(ANSWERS_OBSERVATION, F.count(F.lit(1)).alias("rows"))
+
+    def _answers(self) -> DataFrame:
         if isinstance(self.plan.routing, Native):
             counted = F.create_map(F.lit("answers"), F.count(F.lit(1)))
             return cascade(self.query, self.sources).observe(OBSERVATION, counted.alias(METRICS))
@@ -76,7 +79,7 @@ class Compiler:
     def tasks(self) -> QueryTasks:
         """What the tasks of the query do, with the settings of this session."""
         options = TaskOptions(
-            types=column_types(self.query.streams, self.sources),
+            types=column_types(self.query.read, self.sources),
             direct={name: each.root for name, each in self.files.items()},
             limit=self.limit,
             hot=read_hot_key_settings(self.spark, self.checkpoint),

@@ -15,6 +15,7 @@ from watersmeet.spark.exchange.collect import NOW_SQL
 from watersmeet.spark.exchange.file_input import PATH, number_files
 from watersmeet.spark.exchange.labels import every_bucket_sql
 from watersmeet.spark.exchange.messages import MESSAGES, EndOfInput, FileName, Message
+from watersmeet.spark.sources.derived.view_rows import reading_rows
 from watersmeet.spark.sources.parquet.files import FileNames
 
 
@@ -53,7 +54,7 @@ class Inputs:
                 return self._named(task)
 
     def _packed(self, task: PackRows) -> DataFrame:
-        source = self.sources[task.stream].alias(task.alias)
+        source = reading_rows(self.sources, task.reading).alias(task.alias)
         projected = source.selectExpr(*(f"{each.sql} AS {quote_name(each.name)}" for each in task.columns))
         return projected.mapInArrow(task.pack, MESSAGES.spark_schema)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from watersmeet.kernel import KEEP, TS, Grid, InputLayout, StateLimit
-from watersmeet.query import Expr, Input, Query
+from watersmeet.kernel import IN_VIEW, KEEP, TS, Grid, InputLayout, StateLimit
+from watersmeet.query import Expr, Input, Query, Reading
 from watersmeet.query.expression import quote_name
+from watersmeet.spark.compile.lay_out_tree import ComputedColumn
 from watersmeet.spark.compile.tasks import (
     InputTask,
     PackNamedFiles,
@@ -33,7 +34,7 @@ from watersmeet.spark.sources.parquet.rows import FileColumn
 from watersmeet.spark.tuning import DEFAULT, Tuning
 from watersmeet.spark.worker.frugal import frugally
 
-Member = tuple[int, Input, InputLayout]
+Member = tuple[Reading, Input, InputLayout]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class InputPlanner:
     labels: tuple[int, ...]
     hot: HotKeys | None = None
     limit: StateLimit | None = None
+    computed: Mapping[str, Mapping[str, ComputedColumn]] = field(default_factory=dict)  # for a tree of joins
     tuning: Tuning = DEFAULT
 
     def tasks(self) -> tuple[InputTask, ...]:
@@ -57,11 +59,11 @@ class InputPlanner:
             if not is_direct:
                 found += [self._pack_rows(*member) for member in members]
             elif self._stage_reads:
-                found += [SendFileNames(number, item.stream.name) for number, item, _ in members]
+                found += [SendFileNames(reading.number, reading.stream.name) for reading, _, _ in members]
             else:
-                inputs = {member[0]: self._file_input(*member) for member in members}
+                inputs = {member[0].number: self._file_input(*member) for member in members}
                 packs = {number: (own.pack, own.reader) for number, own in inputs.items()}
-                streams = tuple((number, item.stream.name) for number, item, _ in members)
+                streams = tuple((reading.number, reading.stream.name) for reading, _, _ in members)
                 found.append(PackNamedFiles(streams, frugally(PackFiles(packs), self.limit)))
         return tuple(found)
 
@@ -70,15 +72,16 @@ class InputPlanner:
         """The inputs, by number, whose rows name files for the stage to read."""
         if not self._stage_reads:
             return {}
-        return {member[0]: self._file_input(*member) for member in self._members() if self._is_direct(member)}
+        direct = filter(self._is_direct, self._members())
+        return {member[0].number: self._file_input(*member) for member in direct}
 
     @property
     def late(self) -> dict[str, tuple[FileColumn, ...]]:
         """The columns, by alias, that may come after the join."""
         return {
-            item.alias: wide_columns(self._file_columns(item, layout))
-            for number, item, layout in self._members()
-            if self._is_direct((number, item, layout))
+            item.alias: wide_columns(self._file_columns(reading, item, layout))
+            for reading, item, layout in self._members()
+            if self._is_direct((reading, item, layout))
         }
 
     @property
@@ -87,97 +90,111 @@ class InputPlanner:
         return any(stream.needs_batch_time for stream in self.query.streams)
 
     def _members(self) -> list[Member]:
-        pairs = zip(self.query.inputs, self.layouts, strict=True)
-        return [(number, item, layout) for number, (item, layout) in enumerate(pairs)]
+        inputs, layouts = self.query.inputs, self.layouts
+        return [(each, inputs[each.input], layouts[each.input]) for each in self.query.readings]
 
     @property
     def _stage_reads(self) -> bool:
         """Whether the stage reads files; a numbering stage and a stage short of memory take packed tuples."""
         few = self.grid.buckets <= self.tuning.reading_buckets
-        return few and self.limit is None and not self.query.joins_delayed
+        return few and self.limit is None and not self.query.numbers_rows
 
     def _is_direct(self, member: Member) -> bool:
         """Whether an input's files go into chunks without an expression of Spark's between.
 
         A stream has one source in a query, so all inputs that are this stream are read in the same way.
         """
-        name = member[1].stream.name
+        name = member[0].stream.name
         return name in self.direct and all(
-            self._is_bare(item, layout) for _, item, layout in self._members() if item.stream.name == name
+            self._is_bare(*other) for other in self._members() if other[0].stream.name == name
         )
 
-    def _is_bare(self, item: Input, layout: InputLayout) -> bool:
-        """Whether an input needs no expression of Spark's."""
+    def _is_bare(self, reading: Reading, item: Input, layout: InputLayout) -> bool:
+        """Whether an input needs no expression of Spark's; a view may rename columns."""
+        if len(item.stream.view) > 1 or (reading.branch is not None and not reading.branch.is_bare):
+            return False
         keys = [self._attribute(item, cls) for cls in layout.classes]
         return (
             not item.filters
-            and not layout.window.counts_rows
+            and not self.computed.get(item.alias)
+            and not layout.window.numbers_rows
             and all(expr.is_column and type_ in (expr.type, None) for expr, type_ in keys)
         )
 
-    def _file_input(self, number: int, item: Input, layout: InputLayout) -> FileInput:
-        columns = self._file_columns(item, layout)
-        pack = self._pack(number, item, layout, tuple(column.name for column in columns))
+    def _file_input(self, reading: Reading, item: Input, layout: InputLayout) -> FileInput:
+        columns = self._file_columns(reading, item, layout)
+        pack = self._pack(reading, item, layout, tuple(column.name for column in columns))
         # Under a limit of memory a batch is joined in pieces, each of which would open the files again; and
-        # tuples that wait in a numbering stage outlive their files.
-        may_be_late = self.limit is None and not self.query.joins_delayed
+        # tuples that wait for the watermark outlive their files.
+        may_be_late = self.limit is None and not self.query.joins_delayed and self.query.tree is None
         reader = ParquetReader(columns, len(self.labels), may_be_late=may_be_late, tuning=self.tuning)
         return FileInput(pack, reader)
 
-    def _file_columns(self, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
+    def _file_columns(self, reading: Reading, item: Input, layout: InputLayout) -> tuple[FileColumn, ...]:
         """What the chunks of an input hold, as columns of its files."""
         time = item.stream.event_time
         assert time is not None
         types = {column.name: column.type for column in item.stream.columns}
-        root = self.direct[item.stream.name]
-        columns = [FileColumn(TS, time, types[time], is_time=True, root=root)]
+        root = self.direct[reading.stream.name]
+
+        def of(name: str, column: str, *, is_time: bool = False, is_key: bool = False) -> FileColumn:
+            held = reading.branch.origin(column) if reading.branch is not None else column
+            return FileColumn(name, held, types[column], is_time=is_time, is_key=is_key, root=root)
+
+        columns = [of(TS, time, is_time=True)]
         for cls, name in layout.keys:
-            column = self._attribute(item, cls)[0].columns[0].column
-            columns.append(FileColumn(name, column, types[column], is_key=True, root=root))
+            columns.append(of(name, self._attribute(item, cls)[0].columns[0].column, is_key=True))
         known = {column.name for column in columns}
-        return (
-            *columns,
-            *(FileColumn(name, name, types[name], root=root) for name in layout.payload if name not in known),
-        )
+        rest = dict.fromkeys((*layout.payload, *layout.order_by))
+        return (*columns, *(of(name, name) for name in rest if name not in known))
 
-    def _pack_rows(self, number: int, item: Input, layout: InputLayout) -> PackRows:
-        projected, columns = self._projected(item, layout)
-        pack = frugally(self._pack(number, item, layout, columns), self.limit)
-        return PackRows(number, item.stream.name, item.alias, projected, pack)
+    def _pack_rows(self, reading: Reading, item: Input, layout: InputLayout) -> PackRows:
+        projected, columns = self._projected(reading, item, layout)
+        pack = frugally(self._pack(reading, item, layout, columns), self.limit)
+        return PackRows(reading, item.alias, projected, pack)
 
-    def _pack(self, number: int, item: Input, layout: InputLayout, names: tuple[str, ...]) -> Pack:
+    def _pack(self, reading: Reading, item: Input, layout: InputLayout, names: tuple[str, ...]) -> Pack:
         tuning = self.tuning
         if self.limit is not None:
             most = max(1 << 20, min(tuning.chunk_bytes, self.limit.nbytes // 16))
             tuning = replace(tuning, chunk_bytes=most)
         return Pack(
-            number=number,
+            number=reading.input,
+            reading=reading.number,
             layout=layout,
             columns=names,
             grid=self.grid,
             labels=self.labels,
             hot=self.hot,
-            max_ahead_us=item.stream.max_ahead_us if item.stream.event_time else None,
+            max_ahead_us=reading.stream.max_ahead_us if reading.stream.event_time else None,
             tuning=tuning,
         )
 
     def _projected(
-        self, item: Input, layout: InputLayout
+        self, reading: Reading, item: Input, layout: InputLayout
     ) -> tuple[tuple[ProjectedColumn, ...], tuple[str, ...]]:
         """One input as the columns its chunks hold, and which of them those are."""
-        keep = " AND ".join(f"({expr.sql})" for expr in item.filters)
+        leaves_out = reading.branch is not None and reading.branch.leaves_out
+        in_view = f"{quote_name(item.alias)}.{IN_VIEW}"
+        filters = [f"({expr.sql})" for expr in item.filters]
+        is_first = leaves_out and not layout.window.counts_rows
+        keep = " AND ".join([in_view, *filters] if is_first else filters)
         selected = {TS: ProjectedColumn(TS, event_microseconds(item.stream, item.alias), "bigint")}
         for cls, name in layout.keys:
             selected[name] = self._key(item, cls, name)
-        payload = list(layout.payload)
-        if layout.window.counts_rows:  # tuples of one instant are ordered by all their values
+        payload = [*layout.payload, *layout.order_by]
+        if layout.window.numbers_rows:  # tuples of one instant are ordered by all their values
             payload += [
                 column.name for column in item.stream.columns if column.name != item.stream.event_time
             ]
         types = {column.name: column.type for column in item.stream.columns}
+        computed = self.computed.get(item.alias, {})
         for column in dict.fromkeys(payload):
             text = f"{quote_name(item.alias)}.{quote_name(column)}"
-            selected.setdefault(column, ProjectedColumn(column, text, types[column]))
+            if column in computed:
+                selected[column] = ProjectedColumn(column, computed[column].sql, computed[column].type)
+            elif column not in selected:  # a key may be payload too, and is no column of the stream
+                selected[column] = ProjectedColumn(column, text, types[column])
         if keep and not layout.window.counts_rows:  # what the filter drops need not travel to be counted
             selected = {
                 name: column
@@ -189,13 +206,17 @@ class InputPlanner:
         if keep:
             selected[KEEP] = ProjectedColumn(KEEP, keep, "boolean")
             columns += (KEEP,) if layout.window.counts_rows else ()
+        if leaves_out:  # not even a ROWS window counts it
+            selected[IN_VIEW] = ProjectedColumn(IN_VIEW, in_view, "boolean")
         if self.reports_time:
             selected[NOW] = ProjectedColumn(NOW, NOW_SQL, "bigint")
         return tuple(selected.values()), columns
 
     def _key(self, item: Input, cls: int, name: str) -> ProjectedColumn:
         expr, type_ = self._attribute(item, cls)
-        text = expr.sql if type_ is None or expr.type == type_ else f"CAST({expr.sql} AS {type_})"
+        # In a tree both sides need one type; else what is inferred may be wider than what Spark computes.
+        is_of_type = expr.type == type_ and (expr.is_column or self.query.tree is None)
+        text = expr.sql if type_ is None or is_of_type else f"CAST({expr.sql} AS {type_})"
         return ProjectedColumn(name, text, type_ or expr.type)
 
     def _attribute(self, item: Input, cls: int) -> tuple[Expr, str | None]:

@@ -12,11 +12,14 @@ from pyspark.sql.types import DataType, LongType, StructField, StructType, Times
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
+from watersmeet.kernel.outer.tree_layout import OuterLayout, delay_us
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
-from watersmeet.query import Query
+from watersmeet.query import ColumnRef, Query
+from watersmeet.query.expression import quote_ref
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.compile.distinct_aggregates import without_distinct
+from watersmeet.spark.compile.lay_out_tree import lay_out_tree
 from watersmeet.spark.compile.plan_inputs import InputPlanner
 from watersmeet.spark.compile.tasks import (
     DistinctTasks,
@@ -57,7 +60,8 @@ class _TaskPlanner:
 
     def tasks(self) -> QueryTasks:
         query = self.query
-        payload = tuple((item.alias, query.payload(item.alias)) for item in query.inputs)
+        read = query.payload if query.tree is None else query.answer_columns
+        payload = tuple((item.alias, read(item.alias)) for item in query.inputs)
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         schema = answer_schema(query, payload, self.options.types)
         unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
@@ -83,17 +87,28 @@ class _TaskPlanner:
 
     def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
         query, labels = self.query, bucket_labels(self.plan.partitions)
+        _refuse_limit(query, self.options.limit)
+        if query.tree is not None and self.options.limit is not None:
+            raise ConfigurationError(
+                "a limit of memory would lose rows that outer, semi and anti joins need to know what has no "
+                "match: run the query without --state-limit, or with shorter windows"
+            )
+        laid_out = lay_out_tree(query) if query.tree else None
+        if laid_out is not None and (query.distinct or query.aggregate):
+            _refuse_endless(laid_out.tree)
+        tree = (laid_out.layout, laid_out.tree) if laid_out else None
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
-        planned = plan_bucket(query, self._share(grid), self.options.tuning.kernel)
+        planned = plan_bucket(query, self._share(grid), self.options.tuning.kernel, tree)
         bucket = replace(planned, initial_order=orders)
-        hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, self.options.hot)
+        spread = None if tree else self.options.hot
+        hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, spread)
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
         whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream
         numbering = replace(
             self._stage_plan("numbering", bucket, whole, labels[:1]),
             cached_buckets=1 if self.options.limit else None,
         )
-        first = numbering if query.joins_delayed else join
+        first = numbering if query.numbers_rows else join
         planner = InputPlanner(
             query=query,
             layouts=bucket.layout.inputs,
@@ -102,6 +117,7 @@ class _TaskPlanner:
             labels=first.labels,
             hot=hot,
             limit=self.options.limit,
+            computed=laid_out.computed if laid_out else {},
             tuning=self.options.tuning,
         )
         rows = AnswerRows.of(schema)
@@ -113,7 +129,7 @@ class _TaskPlanner:
             files=planner.read_by_stage,
         )
         stages = [StageTask("join", JoinStage(join), join.output.schema)]
-        if query.joins_delayed:
+        if query.numbers_rows:
             stage = NumberingStage(numbering, join.grid, join.labels)
             stages.insert(0, StageTask("numbering", stage, MESSAGES.spark_schema))
         return JoinTasks(
@@ -127,7 +143,7 @@ class _TaskPlanner:
         )
 
     def _stage_plan(self, name: str, bucket: BucketPlan, grid: Grid, labels: tuple[int, ...]) -> StagePlan:
-        streams = tuple(item.stream.name for item in self.query.inputs)
+        streams = self.query.progress_names
         return StagePlan(
             name=name,
             bucket=bucket,
@@ -165,15 +181,19 @@ class _TaskPlanner:
         if self.options.limit is not None:
             raise ConfigurationError("a limit of memory goes with routing by shares: --routing shares")
         slots = {relation.source: relation.slot for relation in dataflow.relations}
-        inputs = [
-            FeedInput(
-                item.alias,
+        inputs = []
+        for reading in self.query.readings:
+            item = self.query.inputs[reading.input]
+            is_first = reading.number == reading.input
+            feed = FeedInput(
+                item.alias if is_first else f"{item.alias} {reading.number}",
                 item.stream,
                 tuple(feed for feed in dataflow.feeds if slots[feed.name] == item.alias),
                 " AND ".join(f"({expr.sql})" for expr in item.filters) or None,
+                reading.branch,
+                item.alias,
             )
-            for item in self.query.inputs
-        ]
+            inputs.append(feed)
         return plan_levels(
             dataflow,
             self.options.ship(dataflow),
@@ -195,6 +215,30 @@ class _TaskPlanner:
         stage = StageTask("distinct", DistinctStage(replace(plan, streams=()), columns), VALUES_SCHEMA)
         pack = frugally(PackValues(columns, labels), limit)
         return DistinctTasks(columns, pack, stage, frugally(UnpackValues(), limit))
+
+
+def _refuse_endless(tree: OuterLayout) -> None:
+    """Refuses DISTINCT and aggregates where answers may come as late as they like."""
+    if delay_us(tree.root) is None:
+        raise ConfigurationError(
+            "DISTINCT and aggregates over outer, semi and anti joins need to know when a row without a match "
+            "leaves at the latest: give every input that may be kept without one a RANGE or TUMBLE window"
+        )
+
+
+def _refuse_limit(query: Query, limit: StateLimit | None) -> None:
+    """Refuses a limit where what is shed would end the tuples before it."""
+    for item in query.inputs:
+        if limit is not None and item.window.partition:
+            raise ConfigurationError(
+                f"a limit of memory does not go with {item.pretty()}: a tuple that is shed would have ended "
+                "others. Leave the limit out; what is kept are the last tuples of each value"
+            )
+        if limit is not None and query.aggregate is not None and item.window.counts_rows:
+            raise ConfigurationError(
+                f"a limit of memory does not go with aggregates over {item.pretty()}: leave the limit out, "
+                "or use a RANGE or TUMBLE window of time"
+            )
 
 
 def answer_schema(query: Query, payload: Payload, types: Types) -> StructType:
@@ -220,9 +264,15 @@ def grouped_texts(query: Query) -> GroupedTexts | None:
     aggregate = query.aggregate
     if aggregate is None:
         return None
+    types = {
+        quote_ref(ColumnRef(item.alias, column.name)): column.type.lower()
+        for item in query.inputs
+        for column in item.stream.columns
+    }
+    type_of = types.get
     return GroupedTexts(
         aggregate.emit_every_us,
-        tuple((without_distinct(output.expr.sql), output.name) for output in query.select),
+        tuple((without_distinct(output.expr.sql, type_of), output.name) for output in query.select),
         tuple(expr.sql for expr in aggregate.group_by),
-        without_distinct(aggregate.having.sql) if aggregate.having else None,
+        without_distinct(aggregate.having.sql, type_of) if aggregate.having else None,
     )

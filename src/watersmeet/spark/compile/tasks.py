@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StructType
 
 from watersmeet.kernel import StateLimit
-from watersmeet.query import Query
+from watersmeet.query import Query, Reading
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
 from watersmeet.spark.metrics.metrics import Metrics
@@ -55,13 +55,16 @@ class ProjectedColumn:
 
 @dataclass(frozen=True)
 class PackRows:
-    """An input that Spark reads: its rows are projected and packed."""
+    """An input that Spark reads: its rows, or those of a view's branch, are projected and packed."""
 
-    number: int
-    stream: str
+    reading: Reading
     alias: str
     columns: tuple[ProjectedColumn, ...]
     pack: MapBatches
+
+    @property
+    def stream(self) -> str:
+        return self.reading.stream.name
 
 
 @dataclass(frozen=True)

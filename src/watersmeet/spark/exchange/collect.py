@@ -7,20 +7,52 @@ batch, so a batch that is done again is judged as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import TS
+from watersmeet.kernel import KEEP, TS
 from watersmeet.query import NEVER
 from watersmeet.spark.exchange.messages import UNKNOWN
 from watersmeet.spark.tuning import Tuning
 
 NOW = "__now"  # the batch's own time, where some stream is judged by it
 NOW_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
+
+
+@dataclass
+class Keyless:
+    """Rows that were read, and of those that meet the local filters, how many lack a key, and which."""
+
+    read: int = 0
+    kept: int = 0
+    lacking: int = 0  # some key
+    by_key: dict[str, int] = field(default_factory=dict)
+
+    def count(self, batch: pa.RecordBatch, keys: Sequence[str]) -> None:
+        """Counts rows; an expression of a row that no filter keeps is NULL, whatever it reads."""
+        kept = batch.num_rows
+        is_kept = batch.column(KEEP) if KEEP in batch.schema.names else None
+        if is_kept is not None:
+            kept = pc.sum(is_kept).as_py() or 0
+        self.read += batch.num_rows
+        self.kept += kept
+        nulls = {key: batch.column(key).null_count for key in keys}
+        if not any(nulls.values()):
+            return
+        missing = reduce(pc.or_, (pc.is_null(batch.column(key)) for key in keys if nulls[key]))
+        if is_kept is not None:
+            is_kept = pc.fill_null(is_kept, False)
+            missing = pc.and_(missing, is_kept)
+        self.lacking += pc.sum(missing).as_py() or 0
+        for key in (key for key in keys if nulls[key]):
+            null = pc.is_null(batch.column(key))
+            found = pc.sum(null if is_kept is None else pc.and_(null, is_kept)).as_py() or 0
+            self.by_key[key] = self.by_key.get(key, 0) + found
 
 
 @dataclass(frozen=True)
@@ -32,6 +64,7 @@ class Collected:
     now_us: int
     null_times: int
     ahead: int = 0
+    keyless: Keyless = field(default_factory=Keyless)
 
 
 def collect(
@@ -39,10 +72,12 @@ def collect(
     usable: Callable[[pa.RecordBatch], pa.RecordBatch],
     tuning: Tuning,
     max_ahead_us: int | None = None,
+    keys: Sequence[str] = (),
 ) -> Iterator[Collected]:
     """The usable tuples of all rows in large batches; rows that are not usable count for the punctuation."""
     held: list[pa.RecordBatch] = []
     rows, nbytes, null_times, ahead, max_ts, now_us = 0, 0, 0, 0, UNKNOWN, UNKNOWN
+    keyless = Keyless()
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -56,13 +91,14 @@ def collect(
             batch = kept
         seen = pc.max(batch.column(TS)).as_py()
         max_ts = max_ts if seen is None else max(max_ts, seen)
+        keyless.count(batch, keys)
         held.append(usable(batch))
         nbytes += int(held[-1].nbytes)
         if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
-            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead)
-            held, rows, nbytes, null_times, ahead = [], 0, 0, 0, 0
+            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
+            held, rows, nbytes, null_times, ahead, keyless = [], 0, 0, 0, 0, Keyless()
     if rows:
-        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead)
+        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
 
 
 def _without_ahead(batch: pa.RecordBatch, last_us: int) -> pa.RecordBatch:

@@ -6,7 +6,9 @@ JVM between them. All name their bucket by its label, and inputs by their number
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,15 +42,43 @@ class Progress:
     summary: bytes = b""  # of the frequent values, for the first bucket
 
 
+@dataclass(frozen=True)
+class ReadRows:
+    """How many rows of an input a task has read, how many meet its filters, and of those lack a key."""
+
+    read: int = 0
+    kept: int = 0
+    lacking: int = 0
+    null_keys: Mapping[int, int] = field(default_factory=dict)  # by attribute class
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.read, self.kept, self.lacking, sorted(self.null_keys.items())]).encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> ReadRows:
+        if not body:
+            return cls()
+        read, kept, lacking, null_keys = json.loads(body)
+        return cls(read, kept, lacking, dict(null_keys))
+
+    def __add__(self, other: ReadRows) -> ReadRows:
+        both = self.null_keys.keys() | other.null_keys.keys()
+        null_keys = {cls: self.null_keys.get(cls, 0) + other.null_keys.get(cls, 0) for cls in both}
+        return ReadRows(
+            self.read + other.read, self.kept + other.kept, self.lacking + other.lacking, null_keys
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dropped:
-    """How many tuples of an input a task has left out, and why; the first bucket counts them."""
+    """What a task has read of an input, and how many tuples it left out; the first bucket counts them."""
 
     bucket: int
     input: int
     late: int = 0
     null_times: int = 0  # their event time was NULL
     ahead: int = 0  # their event time was too far ahead of the batch's
+    read: bytes = b""  # `ReadRows`
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.kernel import (
+    IN_VIEW,
     KEEP,
     NO_HOT_VALUES,
     REF,
@@ -26,9 +27,9 @@ from watersmeet.kernel import (
     route_hot,
 )
 from watersmeet.kernel.columns import Hashes
-from watersmeet.spark.exchange.collect import Collected, collect
+from watersmeet.spark.exchange.collect import Collected, Keyless, collect
 from watersmeet.spark.exchange.hot_keys import HotKeys, encode_summaries
-from watersmeet.spark.exchange.messages import MESSAGES, Dropped, Message, Progress, Tuples
+from watersmeet.spark.exchange.messages import MESSAGES, Dropped, Message, Progress, ReadRows, Tuples
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
@@ -38,6 +39,7 @@ class Pack:
     """Packs one input; called by `mapInArrow` with the rows of one partition."""
 
     number: int
+    reading: int  # what the progress is that of: the number of the input, or of a further branch of a view
     layout: InputLayout
     columns: tuple[str, ...]  # what a chunk holds, as far as it does not come after the join
     grid: Grid
@@ -54,16 +56,20 @@ class Pack:
         """Each bucket's tuples, if any, and the stream's progress; with `only`, those of one bucket."""
         table = self.hot.table() if self.hot else NO_HOT_VALUES
         buckets = range(len(self.labels)) if only is None else [only]
-        for collected in collect(batches, self.usable, self.tuning, self.max_ahead_us):
+        for collected in self._collected(batches):
             hashes = hash_keys(self.grid, self.layout, collected.tuples)
             sent: list[Message] = [self._progress(bucket, collected, table, hashes) for bucket in buckets]
-            if 0 in buckets and (collected.null_times or collected.ahead):
+            if 0 in buckets:
                 sent.append(self._dropped(collected))
             for part in route_hot(self.grid, self.layout, collected.tuples, table, hashes, only):
                 chunk = PackedChunk(part.tuples)
                 targets = part.buckets if only is None else buckets
                 sent += [Tuples(self.labels[target], self.number, chunk, part.copies) for target in targets]
             yield sent
+
+    def _collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Collected]:
+        keys = [name for _, name in self.layout.keys]
+        return collect(batches, self.usable, self.tuning, self.max_ahead_us, keys)
 
     def _progress(
         self, bucket: int, collected: Collected, table: HotTable, hashes: Mapping[int, Hashes]
@@ -75,7 +81,7 @@ class Pack:
             summary = encode_summaries(self.hot, self.grid, hashes, min_ts)
         return Progress(
             bucket=self.labels[bucket],
-            input=self.number,
+            input=self.reading,
             max_ts=collected.max_ts,
             now_us=collected.now_us,
             table=table.digest,
@@ -88,15 +94,21 @@ class Pack:
             input=self.number,
             null_times=collected.null_times,
             ahead=collected.ahead,
+            read=self._read(collected.keyless),
         )
+
+    def _read(self, keyless: Keyless) -> bytes:
+        by_class = {cls: keyless.by_key[name] for cls, name in self.layout.keys if name in keyless.by_key}
+        return ReadRows(keyless.read, keyless.kept, keyless.lacking, by_class).to_bytes()
 
     def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The tuples that may join; under a ROWS window every tuple with an event time counts."""
-        needed = [TS] if self.layout.window.counts_rows else [TS, *(name for _, name in self.layout.keys)]
         usable = np.ones(batch.num_rows, np.bool_)
-        for name in needed:
+        for name in self.layout.needed:
             if batch.column(name).null_count:
                 usable &= np.asarray(batch.column(name).is_valid())
+        if IN_VIEW in batch.schema.names:
+            usable &= np.asarray(pc.fill_null(batch.column(IN_VIEW), False))
         if KEEP in batch.schema.names and not self.layout.window.counts_rows:
             usable &= np.asarray(pc.fill_null(batch.column(KEEP), False))
         batch = batch.select(self._held(batch.schema.names))

@@ -32,6 +32,7 @@ from watersmeet.plan.state_format import (
     describe_other_format,
     identity_from_json,
 )
+from watersmeet.query import UNBOUNDED, Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
@@ -105,6 +106,19 @@ class Checkpoint:
         if not record.ended:  # or nothing is read any more
             self._move(record, paths)
         return resumed
+
+    def query(self, query: Query) -> Query:
+        """The query under the windows it was started with: one that is derived now may have been none."""
+        record = self._read()
+        if record is None or not self._holds(BATCHES):
+            return query
+        unbounded = {
+            item["alias"] for item in record.identity.state["inputs"] if item["window"] == UNBOUNDED.to_json()
+        }
+        return replace(
+            query,
+            inputs=tuple(each.as_written() if each.alias in unbounded else each for each in query.inputs),
+        )
 
     def _move(self, record: Record, paths: Paths) -> None:
         if moved := describe_moved(record.paths, paths):

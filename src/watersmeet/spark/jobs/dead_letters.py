@@ -32,7 +32,7 @@ from watersmeet.spark.session.connectors import refusals_named
 from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sinks.answer_ids import ANSWER_ID
 from watersmeet.spark.sinks.write_stream import write_stream
-from watersmeet.spark.sources.event_time import describe_ahead, too_far_ahead
+from watersmeet.spark.sources.event_time import add_event_time, describe_ahead, too_far_ahead
 from watersmeet.spark.sources.kafka import RAW, REASON, read_messages
 from watersmeet.spark.storage.folder import Folder
 
@@ -87,7 +87,7 @@ class DeadLetters(RunningQuery):
     def _letters(self, stream: Stream) -> DataFrame:
         assert stream.source is not None
         with refusals_named(f"stream {stream.name}", stream.source):
-            decoded = read_messages(self.spark, stream, self.base)
+            decoded = add_event_time(read_messages(self.spark, stream.as_stored, self.base), stream)
         return dead_letters(decoded, stream, self.sink.connector.format.lower())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.errors import ConfigurationError, MemoryShortageError
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.state_growth import describe_growth
 from watersmeet.query import Sink
 from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
@@ -23,8 +25,12 @@ from watersmeet.spark.jobs.poll import SMALLEST, PolledQuery
 from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
+from watersmeet.spark.metrics.symptoms import Symptoms
 from watersmeet.spark.sinks.write_stream import write_stream
+from watersmeet.spark.sources.derived.tables import table_versions
+from watersmeet.spark.sources.known_options import describe_misspelt
 from watersmeet.spark.sources.read_sources import Sources
+from watersmeet.sql.binding.limits.describe_endless import describe_endless
 
 WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST_AFTER_KILL = 16  # a process may be killed for other reasons, again and again
@@ -63,6 +69,18 @@ class Job(PolledQuery):
     _kept_at: float = 0.0
     _ending: bool = False
     _has_begun: bool = False
+    _symptoms: Symptoms | None = None
+    _found: list[str] = field(default_factory=list)  # warnings of the run that nobody has taken yet
+    _looked_at: float = -math.inf  # when the files of tables were looked at
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known of the query before it runs."""
+        query = self.plan.query
+        expressions = [*query.residual, *(output.expr for output in query.select)]
+        expressions += [each for item in query.inputs for each in item.filters]
+        computed = [each.sql for each in expressions if not each.is_column]
+        return (*describe_growth(query), *describe_misspelt(query.streams), *describe_endless(computed))
 
     def launch(self) -> StreamingQuery:
         """Starts, or resumes from the checkpoint; an end of the input that was cut short is finished."""
@@ -89,8 +107,8 @@ class Job(PolledQuery):
             available_now=is_finite,
             base=self.base,
         )
-        inputs = [(item.alias, item.stream.name) for item in self.plan.query.inputs]
-        leaves = [*(stream for _, stream in inputs), None]  # the last is the control stream
+        inputs = list(self._streams.items())
+        leaves = [*(each.stream.name for each in self.plan.query.readings), None]  # then the control stream
         return self._start_pacing(query, inputs, leaves, ends=is_finite)
 
     def _begin_run(self) -> None:
@@ -116,6 +134,8 @@ class Job(PolledQuery):
     def poll(self) -> list[Progress]:
         """The batches finished since the last call; raises what made the query fail, in plain words."""
         fresh = super().poll()
+        self._look_for_causes(fresh)
+        self._reload_tables()
         if fresh and self.options.limit is not None:
             warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
             notice = warn(self.options.limit, fresh) or fresh[-1].notice
@@ -123,6 +143,39 @@ class Job(PolledQuery):
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
+
+    def take_warnings(self) -> list[str]:
+        found, self._found = self._found, []
+        return found
+
+    def conclude(self) -> list[str]:
+        if self._symptoms is None or not self.options.available_now:
+            return []
+        return self._symptoms.conclude(flushed=self.options.flush)
+
+    def _reload_tables(self) -> None:
+        """Resumes with the tables as they are now, if files of theirs have changed; looks now and then."""
+        every = [each.table.reload_us for each in self.plan.query.tables if each.table is not None]
+        due = min((us for us in every if us is not None), default=None)
+        is_continuous = not (self.options.available_now or self._ending)
+        if due is None or not is_continuous or time.monotonic() - self._looked_at < due / 1e6:
+            return
+        self._looked_at = time.monotonic()
+        watched = [each for each in self.plan.query.tables if each.table and each.table.reload_us is not None]
+        now = table_versions(watched, self.base)
+        changed = [name for name, version in now.items() if version != self.sources.versions.get(name)]
+        is_active = self._query is not None and self._query.isActive
+        if changed and is_active and self.read_smaller is not None and self._query is not None:
+            stop_query(self._query)
+            self.sources = self.read_smaller(self._smaller)
+            self._notices.append(f"table {', '.join(changed)} is read again: its files have changed")
+            self.start()
+
+    def _look_for_causes(self, fresh: list[Progress]) -> None:
+        if self._symptoms is None:
+            self._symptoms = Symptoms(self.plan.query)
+        for progress in fresh:
+            self._found += self._symptoms.observe(progress)
 
     def _keep_progress(self) -> None:
         if self.progress is not None:
@@ -206,10 +259,14 @@ class Job(PolledQuery):
             self.sources = self.read_rest()
         self.checkpoint.end_input()
 
+    @property
+    def _streams(self) -> dict[str, str]:
+        """By alias the stream that is read under it, the first one of a view."""
+        return {item.alias: item.stream.origins[0].name for item in self.plan.query.inputs}
+
     def _parse(self, report: Report) -> Progress:
-        streams = {item.alias: item.stream.name for item in self.plan.query.inputs}
         limit = self.options.limit.nbytes if self.options.limit else None
-        return replace(parse_progress(report, streams, self.progress), state_limit=limit)
+        return replace(parse_progress(report, self._streams, self.progress), state_limit=limit)
 
     def stop(self) -> None:
         """Ends the query, and writes its last progress to the checkpoint."""

@@ -24,6 +24,7 @@ from watersmeet.spark.session.failures import explain_failure
 AnyJob = Job | SiteJob  # a query, or one site's part of it
 OnProgress = Callable[[AnyJob, Progress], None]
 Answer = TypeVar("Answer")
+OnWarning = Callable[[str, str], None]  # of which query, and what
 OnFailure = Callable[[str, WatersmeetError, bool], None]  # of which query, and whether it is tried again
 
 NO_BATCHES: list[Progress] = []
@@ -69,14 +70,21 @@ class PipelineRun:
             self.stop()
             raise
 
+    def warn(self, on_warning: OnWarning) -> None:
+        """Reports what should be known of queries before they run."""
+        for job in self.jobs:
+            for warning in job.warnings:
+                on_warning(job.name, warning)
+
     def follow(
         self,
         on_progress: OnProgress | None = None,
         *,
         until: Callable[[], bool] | None = None,
         on_failure: OnFailure | None = None,
+        on_warning: OnWarning | None = None,
     ) -> None:
-        """Waits until all queries have ended or `until` is true, reporting every batch.
+        """Waits until all queries have ended or `until` is true, reporting every batch and what it shows.
 
         If some have failed when all have ended, what made them fail is raised, in plain words.
         """
@@ -89,6 +97,8 @@ class PipelineRun:
                 for progress in self._ask(job, job.poll, NO_BATCHES):
                     if on_progress:
                         on_progress(job, progress)
+            if on_warning is not None:
+                self._pass_on(on_warning, has_ended=not running)
             if on_failure is not None:
                 self._report(on_failure)
             if self.lock is not None:
@@ -99,6 +109,14 @@ class PipelineRun:
             raise self.failed()
         for job in self.jobs:
             self._ask(job, job.let_go, None)
+
+    def _pass_on(self, on_warning: OnWarning, *, has_ended: bool) -> None:
+        """Reports what batches have brought to light."""
+        for job in self.jobs:
+            said = job.take_warnings()
+            said += job.conclude() if has_ended and job.name not in self.failures else []
+            for text in said:
+                on_warning(job.name, text)
 
     def is_running(self) -> bool:
         """Whether some query has more to do; a flush starts its second part here."""

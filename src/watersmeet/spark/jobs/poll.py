@@ -39,6 +39,19 @@ class PolledQuery(RunningQuery):
         self._notices += self.sources.notices
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known of the query before it runs."""
+        return ()
+
+    def take_warnings(self) -> list[str]:
+        """What its batches have brought to light since the last call."""
+        return []
+
+    def conclude(self) -> list[str]:
+        """What is to be said of its batches once all input is taken."""
+        return []
+
+    @property
     def reports(self) -> list[Report]:
         """Spark's own reports of the latest batches of the present run."""
         assert self._query is not None

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import WatersmeetError
 from watersmeet.spark.jobs.retries import Retries
 from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.session.leftovers import end_leftovers
 
 
 @dataclass(kw_only=True)
 class RunningQuery(ABC):
     """A query that may be started several times; `setbacks` are the failures after which it was."""
 
+    spark: SparkSession | None = None
     setbacks: list[WatersmeetError] = field(default_factory=list)
     _query: StreamingQuery | None = None
     _retries: Retries = field(default_factory=Retries)
     _again_at: float | None = None
-    _is_stopped: bool = False
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._stopped.is_set()
 
     @abstractmethod
     def launch(self) -> StreamingQuery:
@@ -31,6 +39,8 @@ class RunningQuery(ABC):
 
     def start(self) -> None:
         """Starts, or resumes from the checkpoint; what fails for a passing reason is tried again."""
+        if self.spark is not None and self._query is not None:
+            end_leftovers(self.spark)
         while True:
             try:
                 self._query = self.launch()
@@ -71,7 +81,7 @@ class RunningQuery(ABC):
 
     def stop(self) -> None:
         """Ends the query; a batch that was running is repeated on resume."""
-        self._is_stopped = True
+        self._stopped.set()
         stop_query(self._query)
 
     def _starts_again(self) -> bool:

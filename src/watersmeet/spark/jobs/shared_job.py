@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import DataError
@@ -84,7 +84,12 @@ class SharedJob(PolledQuery):
         """Not where queries are to blame: they may have failed with the words of what passes by itself."""
         return not self.blamed and super()._starts_again()
 
-    def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Callable[[DataFrame, int], None]:
+    def _fill(self, answers: AnswerDecoder, filled: list[Filled]) -> Fill:
+        """What Spark calls with each batch. It does not know this job.
+
+        Spark's query holds on to it, and the job to Spark's query: neither Java nor Python would see that
+        nobody needs the two any more, and all that the query has used would stay.
+        """
         return Fill(
             answers=answers,
             plans=BatchPlans(self.spark, f"{self.folder}/spark"),
@@ -95,7 +100,7 @@ class SharedJob(PolledQuery):
             tailed=self.tailed,
             silent=self.silent,
             blamed=self.blamed,
-            is_stopped=lambda: self._is_stopped,
+            is_stopped=self._stopped.is_set,
         )
 
     def _sinks(self) -> list[Filled]:

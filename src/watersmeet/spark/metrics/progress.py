@@ -12,9 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from watersmeet.query import BEGINNING
+from watersmeet.spark.metrics.site_progress import SiteProgress
 
 OBSERVATION = "watersmeet"
 VALUES_OBSERVATION = "watersmeet_values"  # of the stage of DISTINCT
+ANSWERS_OBSERVATION = "watersmeet_answers"  # of the rows that are written
 MALFORMED_OBSERVATION = "malformed_"  # and the name of the stream, whose source reports it
 
 
@@ -34,6 +36,10 @@ class InputProgress:
     shed: int = 0  # tuples removed because the state was at its limit
     kept: int = 0  # tuples in the state, copies included
     kept_bytes: int = 0  # of their payload
+    read: int = 0  # rows of its source, as far as they are counted
+    passed: int = 0  # of these, how many meet the local filters
+    keyless: int = 0  # of these, how many can join nothing as some attribute of theirs is NULL
+    null_keys: tuple[tuple[int, int], ...] = ()  # which attributes, by number in the join, of how many
     since: tuple[int, int] | None = None  # newest event time at the first report, and tuples since then
 
     @property
@@ -91,6 +97,7 @@ class Progress:
     hot_values: int = 0  # in the routing table, cooling ones too
     busiest_share: float = 1.0  # the busiest bucket's work over the mean bucket's
     totals: Totals = Totals()
+    site: SiteProgress | None = None  # of a part of a query across sites
 
     @property
     def shed(self) -> int:
@@ -116,6 +123,8 @@ class Progress:
         """Every field as plain JSON, with the sums over inputs; totals as `total_rows` and so on."""
         document = asdict(self)
         totals = {**document.pop("totals"), "completeness": self.totals.completeness}
+        if self.site is None:
+            del document["site"]
         inputs = [{**asdict(item), "event_rows_per_s": item.event_rows_per_s} for item in self.inputs]
         sums = {"rows": self.rows, "rows_per_s": self.rows_per_s, "late": self.late}
         sums |= {"ahead": self.ahead, "shed": self.shed}
@@ -177,7 +186,7 @@ def _totals(
         rows=sum(item.rows for item in inputs),
         late=sum(item.late for item in inputs),
         ahead=sum(item.ahead for item in inputs),
-        answers=metrics.get("answers", 0),
+        answers=_answers(report, metrics),
         batches=1,
         malformed=malformed,
         shed=sum(item.shed for item in inputs),
@@ -185,6 +194,12 @@ def _totals(
         missed=metrics.get("missed_milli", 0) / 1000,
         left_out=int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0),
     )
+
+
+def _answers(report: Mapping[str, Any], metrics: Mapping[str, int]) -> int:
+    """The rows that are written, where they are counted; otherwise what the join has found."""
+    written = _observed(report, ANSWERS_OBSERVATION).get("rows")
+    return metrics.get("answers", 0) if written is None else int(written)
 
 
 def _share(totals: Totals, otherwise: float) -> float:
@@ -248,8 +263,22 @@ def _input(
         shed=metrics.get(f"shed_{alias}", 0),
         kept=metrics.get(f"kept_{alias}", before.kept),
         kept_bytes=metrics.get(f"bytes_kept_{alias}", before.kept_bytes),
+        read=metrics.get(f"read_{alias}", 0),
+        passed=metrics.get(f"passed_{alias}", 0),
+        keyless=metrics.get(f"keyless_{alias}", 0),
+        null_keys=_null_keys(metrics, alias),
         since=_since(before, newest, rows),
     )
+
+
+def _null_keys(metrics: Mapping[str, int], alias: str) -> tuple[tuple[int, int], ...]:
+    """By attribute, how many tuples have none; names are `null_key_<number>_<alias>`."""
+    found = []
+    for name, count in metrics.items():
+        number, _, of = name.removeprefix("null_key_").partition("_")
+        if name.startswith("null_key_") and of == alias and count:
+            found.append((int(number), count))
+    return tuple(sorted(found))
 
 
 def _unseen(alias: str) -> InputProgress:

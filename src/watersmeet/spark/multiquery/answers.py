@@ -33,6 +33,7 @@ from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.sinks import NAME
 from watersmeet.spark.multiquery.stage import template_names
 from watersmeet.spark.sinks.kafka import MICROSECONDS
+from watersmeet.spark.sources.derived.view_rows import view_rows
 
 ANSWER = "answer"
 _TIMESTAMP = pa.timestamp("us", "UTC")
@@ -154,8 +155,12 @@ class AnswerDecoder:
 
 
 def column_types(streams: Sequence[Stream], sources: Mapping[str, DataFrame]) -> Types:
-    """The types of the streams' columns as Spark knows them."""
-    return {s.name: {f.name: f.dataType for f in sources[s.name].schema.fields} for s in streams}
+    """The types of the columns of streams and views as Spark knows them."""
+    found = {}
+    for stream in streams:
+        frame = view_rows(sources, stream.view[0]) if stream.view else sources[stream.name]
+        found[stream.name] = {field.name: field.dataType for field in frame.schema.fields}
+    return found
 
 
 def declared_types(streams: Sequence[Stream]) -> Types:

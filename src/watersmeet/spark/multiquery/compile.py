@@ -29,6 +29,7 @@ from watersmeet.spark.metrics.progress import OBSERVATION
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeedFiles, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 from watersmeet.spark.multiquery.stage import SharedStage
+from watersmeet.spark.sources.derived.view_rows import reading_rows
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.shipped_stage import ship_stage
 
@@ -61,10 +62,10 @@ class DataflowCompiler:
         return reduce(DataFrame.unionAll, parts)
 
     def _packed_rows(self, each: PackFeeds) -> DataFrame:
-        frame = self.sources[each.stream]
+        frame = reading_rows(self.sources, each.reading)
         selected = [f"{text} AS {name}" for name, text, _ in each.columns]
         if each.keep is not None:
-            frame = frame.alias(each.name).withColumn(KEEP, F.expr(each.keep))
+            frame = frame.alias(each.alias).withColumn(KEEP, F.expr(each.keep))
             selected.append(KEEP)
         return (
             frame.alias(each.stream).selectExpr(*selected).mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)

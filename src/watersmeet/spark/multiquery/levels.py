@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.kernel import TS, LatenessPolicy
-from watersmeet.query import Stream
+from watersmeet.kernel import IN_VIEW, TS, LatenessPolicy
+from watersmeet.query import Branch, Reading, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
 from watersmeet.spark.exchange.collect import NOW, NOW_SQL
@@ -31,12 +31,22 @@ from watersmeet.spark.tuning import DEFAULT, Tuning
 
 @dataclass(frozen=True)
 class FeedInput:
-    """What is read once and sent as some feeds: a stream, under the name by which it is counted."""
+    """What is read once and sent as some feeds: a stream, or a view, under the name by which it is counted.
+
+    Of a view each branch is an input of its own; `name` is its own too, where `alias` is that of the view.
+    """
 
     name: str
     stream: Stream
     feeds: tuple[Feed, ...]
-    keep: str | None = None  # a condition, over `name`: tuples that do not meet it are not sent
+    keep: str | None = None  # a condition, over `alias`: tuples that do not meet it are not sent
+    branch: Branch | None = None
+    alias: str = ""
+
+    @property
+    def origin(self) -> Stream:
+        """The declared stream, which tells how far it has come."""
+        return self.stream if self.branch is None else self.branch.stream
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,14 +57,21 @@ class FeedInput:
     def is_bare(self) -> bool:
         """Whether its files could go into chunks without an expression of Spark's between."""
         declared = {column.name for column in self.stream.columns}
+        if self.branch is not None and (len(self.stream.view) > 1 or not self.branch.is_bare):
+            return False
         return self.keep is None and all(name == TS or name in declared for name in self.columns)
+
+    def held(self, column: str) -> str:
+        """What the stream itself calls a column; only of an input that is bare."""
+        return column if self.branch is None else self.branch.origin(column)
 
 
 @dataclass(frozen=True)
 class PackFeeds:
-    """An input that Spark reads, under its own name in `keep` and its stream's in the other texts."""
+    """An input that Spark reads, under its alias in `keep` and its stream's name in the other texts."""
 
-    name: str
+    alias: str
+    reading: Reading
     stream: str
     columns: tuple[tuple[str, str, str | None], ...]  # name, SQL text, Spark's name of the type where known
     keep: str | None
@@ -105,10 +122,10 @@ def plan_levels(
     """
     planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
     lateness = {
-        item.stream.name: LatenessPolicy(item.stream.lateness_us, item.stream.idle_after_us)
+        item.origin.name: LatenessPolicy(item.origin.lateness_us, item.origin.idle_after_us)
         for item in inputs
     }
-    names = {item.name: item.stream.name for item in inputs}
+    names = {item.name: item.origin.name for item in inputs}
     attributes = {
         item.name: len(item.stream.columns) - (item.stream.event_time is not None) for item in inputs
     }
@@ -151,10 +168,10 @@ class _LevelPlanner:
 
         A stream has one source, so all inputs that are this stream are read in the same way.
         """
-        by_spark = {item.stream.name for item in self.inputs if not item.is_bare}
+        by_spark = {item.origin.name for item in self.inputs if not item.is_bare}
         direct = self.direct.keys() - by_spark
         found: list[PackFeeds | PackFeedFiles] = []
-        for name_files, group in itertools.groupby(self.inputs, lambda item: item.stream.name in direct):
+        for name_files, group in itertools.groupby(self.inputs, lambda item: item.origin.name in direct):
             members = list(group)
             found += (
                 [self._pack_files(members)] if name_files else [self._pack_rows(each) for each in members]
@@ -164,7 +181,7 @@ class _LevelPlanner:
     @property
     def reports_time(self) -> bool:
         """Whether the batch's own time travels with the tuples."""
-        return any(item.stream.needs_batch_time for item in self.inputs)
+        return any(item.origin.needs_batch_time for item in self.inputs)
 
     def _pack(self, item: FeedInput, given: tuple[str, ...]) -> SharedPack:
         return SharedPack(
@@ -174,7 +191,7 @@ class _LevelPlanner:
             columns=item.columns,
             given=given,
             reported=frozenset(one.feed for one in self.dataflow.expected),
-            max_ahead_us=item.stream.max_ahead_us if item.stream.event_time else None,
+            max_ahead_us=item.origin.max_ahead_us if item.origin.event_time else None,
             tuning=self.tuning,
         )
 
@@ -195,20 +212,25 @@ class _LevelPlanner:
         if self.reports_time:
             columns.append((NOW, NOW_SQL, "bigint"))
         pack = self._pack(item, tuple(given.values()))
-        return PackFeeds(item.name, item.stream.name, tuple(columns), item.keep, pack)
+        alias, keep = item.alias or item.name, item.keep
+        if item.branch is not None and item.branch.leaves_out:
+            in_view = f"{quote_name(alias)}.{IN_VIEW}"
+            keep = in_view if keep is None else f"{in_view} AND {keep}"
+        reading = Reading(0, 0, item.origin, item.branch)
+        return PackFeeds(alias, reading, item.stream.name, tuple(columns), keep, pack)
 
     def _pack_files(self, read: Sequence[FeedInput]) -> PackFeedFiles:
         packs = {}
         for number, item in enumerate(read):
             time, types = item.stream.event_time, {column.name: column.type for column in item.stream.columns}
             assert time is not None
-            root = self.direct[item.stream.name]
+            root = self.direct[item.origin.name]
             columns = tuple(
-                FileColumn(TS, time, types[time], is_time=True, root=root)
+                FileColumn(TS, item.held(time), types[time], is_time=True, root=root)
                 if name == TS
-                else FileColumn(name, name, types[name], root=root)
+                else FileColumn(name, item.held(name), types[name], root=root)
                 for name in item.columns
             )
             packs[number] = (self._pack(item, item.columns), ParquetReader(columns, tuning=self.tuning))
-        streams = tuple((number, item.stream.name) for number, item in enumerate(read))
+        streams = tuple((number, item.origin.name) for number, item in enumerate(read))
         return PackFeedFiles(streams, PackFiles(packs))

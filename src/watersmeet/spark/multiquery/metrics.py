@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 
 from watersmeet.kernel import SharedBucket
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.metrics.metrics import WATERMARK, Metric, Metrics, max_ts
+from watersmeet.spark.metrics.metrics import WATERMARK, Combine, Metric, Metrics, max_ts
+from watersmeet.spark.metrics.site_progress import READ
 from watersmeet.spark.multiquery.messages import Bounds, InputProgress, LevelMessage, LevelRows
 
 DROPPED_KINDS = ("input", "late", "null_times", "ahead")
 
 
-def dataflow_metrics(names: Mapping[str, str], dataflow: SharedDataflow) -> Metrics:
-    """Every metric of a shared dataflow; `names` are those of the inputs, with the stream of each."""
+def dataflow_metrics(
+    names: Mapping[str, str], dataflow: SharedDataflow, links: Sequence[str] = ()
+) -> Metrics:
+    """Every metric of a shared dataflow; `names` are those of the inputs, with the stream of each.
+
+    `links` are the sites that links come from, where there are any.
+    """
     levels = range(1, dataflow.levels + 1)
     return Metrics(
         [
@@ -40,6 +46,7 @@ def dataflow_metrics(names: Mapping[str, str], dataflow: SharedDataflow) -> Metr
             *map(Metric, dict.fromkeys(way_names(dataflow).values())),
             WATERMARK,
             *map(max_ts, dict.fromkeys(names.values())),
+            *(Metric(f"{READ}{link}", Combine.LARGEST, -1) for link in links),
         ]
     )
 
@@ -59,10 +66,10 @@ def way_names(dataflow: SharedDataflow) -> dict[str, str]:
 class SharedMetrics:
     """The metrics of one bucket of one level."""
 
-    def __init__(self, names: Mapping[str, str], dataflow: SharedDataflow) -> None:
+    def __init__(self, names: Mapping[str, str], dataflow: SharedDataflow, links: Sequence[str] = ()) -> None:
         self._names = names
         self._ways = way_names(dataflow)
-        self.values = dataflow_metrics(names, dataflow).start()
+        self.values = dataflow_metrics(names, dataflow, links).start()
 
     def count(
         self,

@@ -65,6 +65,7 @@ class LevelPlan:
     labels: tuple[int, ...]
     fingerprint: str
     starts: tuple[int, ...] = ()  # of the runs, as far as they are known
+    links: tuple[str, ...] = ()  # the sites that something comes from over links, where there are sites
     cached_buckets: int | None = None
     is_limited: bool = False
     tuning: Tuning = DEFAULT
@@ -205,7 +206,7 @@ class LevelWork:
 
     def finish(self) -> Iterator[pd.DataFrame]:
         plan, bucket = self.plan, self.bucket
-        metrics = SharedMetrics(plan.names, plan.ship.dataflow)
+        metrics = SharedMetrics(plan.names, plan.ship.dataflow, plan.links)
         metrics.count(plan.level, self.own, bucket.bucket, bucket.feed_levels, plan.attributes)
         self.count(metrics)
         metrics.values["watermark_us"] = bucket.watermark(self._after)

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ig
 from watersmeet.errors import (
     ConfigurationError,
     DataError,
+    LinkError,
     MemoryShortageError,
     TransientError,
     WatersmeetError,
@@ -23,7 +24,9 @@ from watersmeet.errors import (
 
 RESUME = "then start again with the same checkpoint: nothing is lost"
 JVM_GONE = f"Spark's process has ended: it was killed, or it crashed. Look at its log, {RESUME}"
+NO_BROKER = "Kafka does not answer"
 _MAX_CAUSES = 20
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n|\n)*([^\s][^\n]*)")
 _OURS = r"(?P<message>[^\n]+(?:\n {2}[^\n]+)*)"  # a message of ours goes on in lines that are set in
 
 
@@ -47,6 +50,7 @@ FAILURES = (
     Failure(rf"watersmeet\.errors\.ConfigurationError: {_OURS}", "{message}", ConfigurationError),
     Failure(rf"watersmeet\.errors\.MemoryShortageError: {_OURS}", "{message}", MemoryShortageError),
     Failure(rf"watersmeet\.errors\.TransientError: {_OURS}", "{message}", TransientError),
+    Failure(rf"watersmeet\.errors\.LinkError: {_OURS}", "{message}", LinkError),
     Failure(rf"watersmeet\.errors\.\w+: {_OURS}", "{message}"),
     Failure(
         r"No space left on device|Disk quota exceeded",
@@ -144,7 +148,7 @@ FAILURES = (
     Failure(
         r"Timed out waiting for a node assignment|No resolvable bootstrap urls|"
         r"kafka\.common\.errors\.TimeoutException|DisconnectException",
-        "Kafka does not answer. See whether its brokers run, whether bootstrap names them, and whether the "
+        f"{NO_BROKER}. See whether its brokers run, whether bootstrap names them, and whether the "
         f"security settings are theirs, {RESUME}",
     ),
     Failure(
@@ -198,6 +202,8 @@ def first_line(message: str) -> str:
     text = re.sub(r"^An error occurred while calling \S+\s*: ", "", text)
     text = re.sub(r"^(?:[\w$]+\.)+(\w+(?:Exception|Error)): ", "", text)
     line = text.strip().split("\n")[0]
+    if (raised := _RAISED.findall(text)) and line.rstrip().endswith(":"):
+        line = f"{line.strip()} {raised[-1]}"  # what the worker says comes after the way it took
     return (
         re.sub(r"(?:^\[[A-Z_0-9.]+\] )|(?: SQLSTATE: \w+)", "", line).strip().rstrip(".") or "no reason given"
     )

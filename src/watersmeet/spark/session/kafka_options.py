@@ -24,6 +24,7 @@ SINK_VALUES = ("json", "raw")
 DEAD_LETTERS = "dead_letters"
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _VALUE = "value."
+_CLIENT = "kafka."
 # A batch is read from end to end; these say where a stream starts and how fast it goes.
 _STREAM_ONLY = ("startingoffsets", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 
@@ -60,6 +61,42 @@ def sink_options(what: str, connector: Connector) -> KafkaOptions:
     if options.value == "json" and "topic" not in {key.lower() for key in options.connector}:
         raise ConfigurationError(f"{what} (format kafka): add topic = 'name'")
     return options
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """The options of a topic that is a link: for Spark's source and sink, and for a client of Kafka's own."""
+
+    topic: str
+    source: Mapping[str, str]
+    sink: Mapping[str, str]
+    client: Mapping[str, str]
+
+
+def link_options(what: str, connector: Connector) -> LinkOptions:
+    """The options of a link; `what` names it, such as `the link from paris to oslo`."""
+    given = {"bootstrap": BOOTSTRAP}
+    common: dict[str, str] = {}
+    source: dict[str, str] = {}
+    topic = None
+    for key, text in connector.filled_in(what).items():
+        name = key.lower()
+        if name == "topic":
+            topic = text
+        elif name == "maxoffsetspertrigger":
+            source[key] = text
+        elif name in given or name.startswith(_CLIENT):
+            common[given.get(name, key)] = text
+        else:
+            raise ConfigurationError(
+                f"{what} (format kafka) has no option {key}. It takes bootstrap, topic, "
+                "maxOffsetsPerTrigger, and those of Kafka's clients, such as 'kafka.security.protocol'"
+            )
+    if topic is None or BOOTSTRAP not in common:
+        raise ConfigurationError(f"{what} (format kafka): add bootstrap = 'host:9092' and topic = 'name'")
+    client = {key[len(_CLIENT) :]: text for key, text in common.items()}
+    sink = {"kafka.compression.type": "zstd", **common, "topic": topic}
+    return LinkOptions(topic, {**common, **source, "subscribe": topic}, sink, client)
 
 
 def _sorted(

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import ANSWER_TS
-from watersmeet.query import ANSWER_TIME
+from watersmeet.plan.sites.change_over import Tenure
+from watersmeet.query import ANSWER_TIME, BEGINNING, NEVER
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.tasks import PackRows
 from watersmeet.spark.exchange.codec import KIND
@@ -58,4 +59,16 @@ def answers_in(tasks: SiteTasks, messages: DataFrame) -> DataFrame:
     blobs = blobs.select(F.col(SITE_MESSAGES.column(Answers, "chunk")).alias(CHUNK))
     joined = blobs.mapInArrow(tasks.unpack, tasks.schema).withColumnRenamed(ANSWER_TS, ANSWER_TIME)
     kept = joined.where(tasks.residual) if tasks.residual else joined
+    for condition in _within(tasks.tenure):
+        kept = kept.where(condition)
     return kept.selectExpr(*(f"{text} AS {quote_name(name)}" for text, name in tasks.select))
+
+
+def _within(tenure: Tenure) -> list[str]:
+    """What the t of an answer has to meet."""
+    ends = ((">=", tenure.since_us, BEGINNING), ("<", tenure.until_us, NEVER))
+    return [
+        f"{quote_name(ANSWER_TIME)} {sign} timestamp_micros({at_us})"
+        for sign, at_us, open_ in ends
+        if at_us != open_
+    ]

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.spark.exchange.codec import KIND
-from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelRows
 from watersmeet.spark.session.failures import explain_failure
 from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.batch_plans import BatchPlans
 from watersmeet.spark.sinks.target import Batch, BatchSink
+from watersmeet.spark.sites.batch_contents import BatchContents, look_into
 from watersmeet.spark.sites.compile import answers_in
-from watersmeet.spark.sites.link_file import Marks, marks_for
-from watersmeet.spark.sites.link_folder import LinkFolder, link_rows
-from watersmeet.spark.sites.messages import SITE_MESSAGES
+from watersmeet.spark.sites.link_file import marks_for
+from watersmeet.spark.sites.link_record import LinkCounts, Sent
+from watersmeet.spark.sites.parcel import OutgoingLink, Parcel, rows_to_send
 from watersmeet.spark.sites.tasks import SiteTasks
 
-OnProgress = Callable[[int, Mapping[str, int]], None]  # the batch, and how far each origin has come
+OnProgress = Callable[[int, BatchContents, Mapping[str, Sent]], None]  # the batch, what was in it, and sent
 
-_SOURCE = SITE_MESSAGES.column(LevelRows, "source")
-_CHUNK = SITE_MESSAGES.column(LevelRows, "chunk")
-_BOUNDS = SITE_MESSAGES.column(Bounds, "body")
+OnRead = Callable[[BatchContents], None]  # called before anything of a batch leaves the site
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +30,10 @@ class SiteFill:
     """Called by `foreachBatch`."""
 
     tasks: SiteTasks
-    links: Mapping[str, LinkFolder]  # by the site they go to
+    links: Mapping[str, OutgoingLink]  # by the site they go to
     sink: BatchSink
     plans: BatchPlans
+    on_read: OnRead
     on_progress: OnProgress
 
     def __call__(self, messages: DataFrame, batch: int) -> None:
@@ -52,8 +48,9 @@ class SiteFill:
             messages.unpersist()
 
     def _fill(self, messages: DataFrame, batch: int, writer: str) -> None:
-        bounds, sources, has_answers = _look(messages)
-        if has_answers:
+        contents = look_into(messages)
+        self.on_read(contents)
+        if contents.answers.rows:
             own = Batch(
                 number=batch,
                 plan=self.plans.of(batch),
@@ -62,51 +59,35 @@ class SiteFill:
                 answers=lambda _: answers_in(self.tasks, messages),
             )
             self.sink.write(own)
-        if bounds is None:
+        if contents.after is None:
             return
+        sent: dict[str, Sent] = {}
         for target, link in self.links.items():
-            self._send(link, target, messages, batch, writer, bounds, sources)
-        self.on_progress(batch, bounds["after"])
+            parcel = self._parcel(target, messages, batch, writer, contents)
+            if parcel is not None:
+                sent[target] = link.publish(parcel)
+        self.on_progress(batch, contents, sent)
 
-    def _send(
-        self,
-        link: LinkFolder,
-        target: str,
-        messages: DataFrame,
-        batch: int,
-        writer: str,
-        bounds: Mapping[str, Mapping[str, int]],
-        sources: set[str],
-    ) -> None:
-        """Puts onto a link what there is to say: rows, or progress."""
+    def _parcel(
+        self, target: str, messages: DataFrame, batch: int, writer: str, contents: BatchContents
+    ) -> Parcel | None:
+        """What there is to say to a site, rows or progress; None if nothing."""
         site = self.tasks.site
-        sends = [name for name, send in site.sends.items() if send.target == target and name in sources]
-        before, after = (marks_for(site, target, bounds[when]) for when in ("before", "after"))
+        assert contents.before is not None
+        assert contents.after is not None
+        sends = [
+            name for name, send in site.sends.items() if send.target == target and name in contents.counts
+        ]
+        before, after = (marks_for(site, target, each) for each in (contents.before, contents.after))
         if not sends and before == after:
-            return
-        rows = link_rows(messages, LevelRows.__name__, _SOURCE, _CHUNK, sends) if sends else None
-        fingerprint = site.program.fingerprint
-        link.publish(
-            rows,
-            lambda previous: Marks(fingerprint, batch, previous, after).body(),
+            return None
+        return Parcel(
+            rows=rows_to_send(messages, sends),
+            groups=tuple(group for group in contents.groups if group[0] in sends),
+            marks=after,
+            fingerprint=site.program.fingerprint,
             batch=batch,
-            plan=self.plans.of(batch),
+            batch_plan=self.plans.of(batch),
             writer=writer,
+            counts=replace(sum((contents.counts[name] for name in sends), LinkCounts()), batches=1),
         )
-
-
-def _look(messages: DataFrame) -> tuple[dict[str, dict[str, int]] | None, set[str], bool]:
-    """The progress in a batch, the sends that have rows, and whether there are answers."""
-    kind = F.col(KIND)
-    wanted = messages.where(kind.isin(Bounds.__name__, LevelRows.__name__, Answers.__name__))
-    source = F.when(kind == LevelRows.__name__, F.col(_SOURCE)).alias("source")
-    body = F.when(kind == Bounds.__name__, F.col(_BOUNDS)).alias("body")
-    bounds, sources, has_answers = None, set(), False
-    for row in wanted.select(kind, source, body).distinct().collect():
-        if row["body"] is not None:
-            bounds = json.loads(bytes(row["body"]))
-        elif row["source"] is not None:
-            sources.add(row["source"])
-        else:
-            has_answers = True
-    return bounds, sources, has_answers

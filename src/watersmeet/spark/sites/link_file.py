@@ -42,13 +42,16 @@ class Marks:
     marks: Progress
 
     def body(self) -> bytes:
-        return json.dumps(
-            {"plan": self.plan, "number": self.number, "previous": self.previous, "marks": dict(self.marks)}
-        ).encode()
+        return json.dumps({**vars(self), "marks": dict(self.marks)}).encode()
 
 
-def marks_for(site: SiteDataflow, target: str, progress: Progress) -> dict[str, int]:
-    """How far each origin that sends to a site has come, given the progress of what arrives here."""
+def marks_for(site: object, target: str, progress: Progress) -> dict[str, int]:
+    """How far each origin that sends to a site has come, given the progress of what arrives here.
+
+    Semijoin plans have marks of their own, in their mail.
+    """
+    if not isinstance(site, SiteDataflow):
+        return {}
     origins = dict.fromkeys(send.origin for send in site.program.sends if send.target == target)
     return {origin: min(progress.get(leaf, BEGINNING) for leaf in site.leaves[origin]) for origin in origins}
 
@@ -57,6 +60,15 @@ def read_marks(body: bytes) -> dict[str, Any]:
     """A row of marks as it was written."""
     fields: dict[str, Any] = json.loads(body)
     return fields
+
+
+def refuse_plan(link: str, theirs: str, site: str, ours: str) -> DataError:
+    """The refusal of rows that are sent by another plan."""
+    return DataError(
+        f"{link} sends by plan {theirs}, and {site} runs plan {ours}: "
+        "both must be computed from the same file and the same statistics. Give both the same, and "
+        "start them anew with other checkpoints and links"
+    )
 
 
 @dataclass(frozen=True)
@@ -83,11 +95,7 @@ class UnpackLink:
     def _marks(self, body: bytes) -> Iterator[SiteMessage]:
         fields = read_marks(body)
         if fields["plan"] != self.plan:
-            raise DataError(
-                f"{self.link} sends by plan {fields['plan']}, and {self.site} runs plan {self.plan}: "
-                "both must be computed from the same file and the same statistics. Give both the same, and "
-                "start them anew with other checkpoints and links"
-            )
+            raise refuse_plan(self.link, fields["plan"], self.site, self.plan)
         text = json.dumps(fields["marks"]).encode()
         for label in self.labels:
             yield MarksOfLink(label, self.link, fields["number"], fields["previous"], text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from watersmeet.spark.exchange.codec import Codec
 from watersmeet.spark.exchange.messages import EndOfInput
+from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import (
     Answers,
     Bounds,
@@ -27,8 +28,33 @@ class MarksOfLink:
     body: bytes  # JSON
 
 
-SiteMessage = LevelMessage | MarksOfLink
+@dataclass(frozen=True)
+class PieceRows:
+    """A bucket's part of the rows of a piece, which may have come before; for the first level."""
+
+    bucket: int
+    piece: str  # `topic_messages.piece_name`
+    chunk: PackedChunk
+
+
+@dataclass(frozen=True)
+class PiecesOfLink:
+    """All that a task has read of a topic: pieces and ends of batches, for the first level."""
+
+    bucket: int
+    body: bytes  # JSON: a list of keys, those of ends with what the message says
+
+
+SiteMessage = LevelMessage | MarksOfLink | PieceRows | PiecesOfLink
 
 SITE_MESSAGES: Codec[SiteMessage] = Codec(
-    LevelRows, InputProgress, Bounds, EndOfInput, Answers, LevelMetrics, MarksOfLink
+    LevelRows,
+    InputProgress,
+    Bounds,
+    EndOfInput,
+    Answers,
+    LevelMetrics,
+    MarksOfLink,
+    PieceRows,
+    PiecesOfLink,
 )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.kernel import TS, route_rows
 from watersmeet.plan.sites.site_program import Guard
-from watersmeet.query import Window
+from watersmeet.query import BEGINNING, Window
 from watersmeet.query.shared_dataflow import END
 from watersmeet.spark.exchange.collect import Collected, collect
 from watersmeet.spark.exchange.pack import Pack
@@ -43,6 +43,7 @@ class SitePack:
     pack: Pack  # as of a query by itself: which rows are usable
     columns: tuple[tuple[str, str], ...]  # of a row that is sent, and the column of the input it is made of
     sends: tuple[PackedSend, ...]
+    after_us: int = BEGINNING  # tuples up to here are passed over: no answer of the plan needs them
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack = self.pack
@@ -78,4 +79,5 @@ class SitePack:
         if not len(ts):
             ends = np.empty(0, np.int64)
         own = {name: tuples.column(given) for name, given in self.columns}
-        return pa.RecordBatch.from_pydict({TS: pa.array(ts), END: pa.array(ends), **own})
+        rows = pa.RecordBatch.from_pydict({TS: pa.array(ts), END: pa.array(ends), **own})
+        return rows if self.after_us == BEGINNING else rows.filter(pa.array(ts > self.after_us))

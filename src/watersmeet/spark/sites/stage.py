@@ -12,7 +12,7 @@ Progress is followed by origin: streams that arrive here by the tuples seen, all
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel import (
+    FIRST,
     TS,
+    LinkBatch,
     LinkMarks,
+    LinkPieces,
     PersistedChunk,
     SharedBucket,
     SharedRows,
@@ -34,11 +37,19 @@ from watersmeet.query import BEGINNING, NEVER, Query
 from watersmeet.query.shared_dataflow import BEHIND, SINCE, Relation, SharedDataflow
 from watersmeet.spark.exchange.messages import EndOfInput
 from watersmeet.spark.exchange.packed_chunk import PackedChunk
+from watersmeet.spark.metrics.site_progress import READ
 from watersmeet.spark.multiquery.messages import InputProgress, LevelRows
 from watersmeet.spark.multiquery.metrics import SharedMetrics
 from watersmeet.spark.multiquery.stage import LevelPlan, LevelState, LevelWork, SharedStage
 from watersmeet.spark.sites.guard_rows import passes
-from watersmeet.spark.sites.messages import SITE_MESSAGES, MarksOfLink, SiteMessage
+from watersmeet.spark.sites.messages import (
+    SITE_MESSAGES,
+    MarksOfLink,
+    PieceRows,
+    PiecesOfLink,
+    SiteMessage,
+)
+from watersmeet.spark.sites.topic_messages import piece_name, send_of
 from watersmeet.spark.stages.punctuation import punctuate
 from watersmeet.spark.worker.bucket_state import Snapshot
 
@@ -59,6 +70,7 @@ class SitePlan(LevelPlan):
     """All a level at a site must know; `names` are the inputs that arrive here."""
 
     sends: Mapping[str, StageSend] = field(default_factory=dict)
+    received: Mapping[str, Relation] = field(default_factory=dict)  # the port of each send over a link
 
 
 def stage_sends(query: Query, site: SiteDataflow) -> dict[str, StageSend]:
@@ -78,9 +90,16 @@ class SiteState(LevelState):
     def __init__(self, dataflow: SharedDataflow, bucket: SharedBucket, bounds: StreamBounds | None) -> None:
         super().__init__(dataflow, bucket, bounds)
         self.links = LinkMarks()
+        self.topics = LinkPieces()
 
     def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "links": self.links.snapshot()}
+        topics = {"topics": self.topics.snapshot()} if self.topics.links else {}
+        return {**super().snapshot(), "links": self.links.snapshot(), **topics}
+
+    def last_read(self, link: str) -> int:
+        """The newest batch of a link whose marks count."""
+        topic = self.topics.links.get(link)
+        return self.links.last.get(link, FIRST) if topic is None else topic.last
 
     def watermark(self, progress: Mapping[str, int]) -> int:
         """How far everything that this site waits for has come."""
@@ -110,6 +129,7 @@ class SiteStage(SharedStage):
         known = super().restore(snapshot, chunks)
         state = SiteState(self.plan.ship.dataflow, known.bucket, known.bounds)
         state.links = LinkMarks.restore(snapshot["links"])
+        state.topics = LinkPieces.restore(snapshot.get("topics", {}))
         return state
 
 
@@ -124,9 +144,11 @@ class SiteWork(LevelWork):
         self._state = bucket
         self._is_first_bucket = number == 0
         self._late: dict[str, int] = {}
+        self._fresh: set[str] = set()  # pieces that have come for the first time
 
     def level_of(self, message: SiteMessage) -> int | None:
-        return 1 if isinstance(message, MarksOfLink) else super().level_of(message)
+        is_of_link = isinstance(message, MarksOfLink | PieceRows | PiecesOfLink)
+        return 1 if is_of_link else super().level_of(message)
 
     @property
     def is_followed_by_level(self) -> bool:
@@ -144,8 +166,11 @@ class SiteWork(LevelWork):
             elif isinstance(message, MarksOfLink):
                 marks = json.loads(message.body)
                 self._state.links.take(message.link, message.number, message.previous, marks)
+            elif isinstance(message, PiecesOfLink):
+                self._note(json.loads(message.body))
         before, reported = dict(bounds.now), punctuate(said, (), is_end=False)
-        marks = {origin: mark for origin, mark in self._state.links.due().items() if origin in bounds.now}
+        due = self._state.links.due() | self._state.topics.due()
+        marks = {origin: mark for origin, mark in due.items() if origin in bounds.now}
         bounds.advance(replace(reported, max_ts={**reported.max_ts, **marks}))
         if any(isinstance(message, EndOfInput) for message in self.own):
             bounds.now |= dict.fromkeys(self.plan.names, NEVER)  # of what arrives here; links say their own
@@ -155,6 +180,8 @@ class SiteWork(LevelWork):
         """The rows for ports of this level; tuples that have just arrived are judged by their time first."""
         new: dict[str, list[pa.RecordBatch]] = {}
         for message in self.own:
+            if isinstance(message, PieceRows):
+                self._take_piece(message, new)
             if not isinstance(message, LevelRows):
                 continue
             send = self._site.sends.get(message.source)
@@ -170,7 +197,33 @@ class SiteWork(LevelWork):
                 self.handed_on.append(self._on_its_way(send, rows, message.bucket))
         return new
 
+    def _note(self, notes: Sequence[Mapping[str, Any]]) -> None:
+        """What was read of topics: which pieces are new, and which batches are whole."""
+        topics = self._state.topics
+        for note in notes:
+            batch = LinkBatch(note["source"], note["writer"], note["number"], note["batch_plan"])
+            if (end := note.get("end")) is not None:
+                groups = [(send, bucket) for send, bucket in end["groups"]]
+                topics.end(batch, end["previous"], end["marks"], groups)
+            elif topics.take(batch, (note["send"], note["bucket"]), note["piece"], note["of"]):
+                self._fresh.add(piece_name(note))
+
+    def _take_piece(self, rows: PieceRows, new: dict[str, list[pa.RecordBatch]]) -> None:
+        """Rows that have come for the first time go to their port, once."""
+        if rows.piece not in self._fresh:
+            return
+        self._fresh.remove(rows.piece)
+        port = self._site.received[send_of(rows.piece)]
+        if port.level == self.plan.level:
+            new.setdefault(port.name, []).append(_with_since(rows.chunk.batch))
+        else:
+            self.handed_on.append(LevelRows(rows.bucket, port.level, port.name, rows.chunk))
+
     def count(self, metrics: SharedMetrics) -> None:
+        pieces = (message for message in self.own if isinstance(message, PieceRows))
+        metrics.values["arrived_bytes"] += sum(message.chunk.nbytes for message in pieces)
+        for link in self.plan.links:
+            metrics.values[f"{READ}{link}"] = self._state.last_read(link)
         for alias, late in self._late.items():
             metrics.values[f"late_{alias}"] += late
 

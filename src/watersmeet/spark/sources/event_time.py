@@ -1,4 +1,4 @@
-"""The event time of a stream's tuples: a declared column, or the time of their arrival."""
+"""The event time of a stream's tuples: a declared column, computed from one, or the time of their arrival."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ ARRIVAL_TIME = "watersmeet_arrival"  # the event time of a stream that declares 
 def stamp_arrivals(frame: DataFrame) -> DataFrame:
     """Tuples with the time of their micro-batch as event time."""
     return frame.withColumn(ARRIVAL_TIME, F.current_timestamp())
+
+
+def add_event_time(frame: DataFrame, stream: Stream) -> DataFrame:
+    """The stored tuples of a stream with its event time, if it is computed or the time of their arrival."""
+    if stream.event_time is None:
+        return stamp_arrivals(frame)
+    if stream.computed_time is None:
+        return frame
+    return frame.withColumn(stream.event_time, F.expr(stream.computed_time.sql))
 
 
 def event_microseconds(stream: Stream, alias: str) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.query import Column, Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, hide_options, local_files
-from watersmeet.spark.sources.event_time import stamp_arrivals
+from watersmeet.spark.sources.event_time import add_event_time
 from watersmeet.spark.sources.formats import format_of
 from watersmeet.spark.sources.parquet.folder_columns import is_pattern
 from watersmeet.spark.sources.source_format import Opening
@@ -41,12 +41,12 @@ def source_columns(spark: SparkSession, stream: Stream, base: Path) -> tuple[Col
 
 
 def _read(spark: SparkSession, stream: Stream, base: Path, *, streaming: bool) -> DataFrame:
-    opening = _opening(spark, stream, base)
+    opening = _opening(spark, stream.as_stored, base)
     how = format_of(opening.source)
     if not stream.columns:
         opening = replace(opening, stream=replace(stream, columns=how.infer_columns(opening)))
     frame = how.read(opening, streaming=streaming)
-    return frame if stream.event_time else stamp_arrivals(frame)
+    return add_event_time(frame, stream)
 
 
 def _opening(spark: SparkSession, stream: Stream, base: Path) -> Opening:

@@ -21,6 +21,7 @@ from watersmeet.spark.sources.batch_limits import (
     divide_limit,
     without_limit,
 )
+from watersmeet.spark.sources.derived.tables import Version, read_table, table_versions
 from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.files import FileNames, file_names
 from watersmeet.spark.sources.source_size import measure_source
@@ -39,6 +40,7 @@ class Sources:
     limits: Mapping[str, BatchLimit] = field(default_factory=dict)
     batch_bytes: int = 0
     notices: tuple[str, ...] = ()
+    versions: Mapping[str, Version] = field(default_factory=dict)  # of the files of tables
 
 
 def read_sources(
@@ -47,10 +49,11 @@ def read_sources(
     base: Path,
     limit: StateLimit | None = None,
     smaller: int = 1,
+    tables: Sequence[Stream] = (),
 ) -> Sources:
     """The sources of the streams; their batches fit the memory, and are `smaller` times smaller still.
 
-    `base` is the folder that relative paths start from.
+    `base` is the folder that relative paths start from. Tables are among the tuples, by name.
     """
     most = max(1, batch_bytes(spark, limit) // smaller)
     sizes = {stream.name: measure_source(stream, base) for stream in streams if not _declares(stream)}
@@ -72,18 +75,24 @@ def read_sources(
         else:
             limits |= {stream.name: found} if can_be_paced(stream) else {}
             opened.append(apply_limit(stream, found))
-    return replace(_open(spark, opened, base), limits=limits, batch_bytes=most, notices=tuple(notices))
+    sources = _open(spark, opened, base, tables)
+    return replace(sources, limits=limits, batch_bytes=most, notices=tuple(notices))
 
 
-def read_rest(spark: SparkSession, streams: Sequence[Stream], base: Path) -> Sources:
+def read_rest(
+    spark: SparkSession, streams: Sequence[Stream], base: Path, tables: Sequence[Stream] = ()
+) -> Sources:
     """The sources of the streams with all that they have left in one batch, which is to be the last."""
-    return _open(spark, [without_limit(stream) for stream in streams], base)
+    return _open(spark, [without_limit(stream) for stream in streams], base, tables)
 
 
-def _open(spark: SparkSession, streams: Sequence[Stream], base: Path) -> Sources:
+def _open(spark: SparkSession, streams: Sequence[Stream], base: Path, tables: Sequence[Stream]) -> Sources:
     tuples = {stream.name: read_stream(spark, stream, base) for stream in streams}  # refuses missing ones
     named = {stream.name: file_names(spark, stream, base) for stream in streams}
-    return Sources(tuples, {name: files for name, files in named.items() if files is not None})
+    versions = table_versions(tables, base)  # before they are read: what changes then is seen as a change
+    tuples |= {table.name: read_table(spark, table, base) for table in tables}
+    files = {name: files for name, files in named.items() if files is not None}
+    return Sources(tuples, files, versions=versions)
 
 
 def batch_shares(densities: Mapping[str, float | None], streams: int) -> dict[str, float]:

@@ -32,7 +32,7 @@ class Opening:
     @property
     def what(self) -> str:
         """The name that refusals give it."""
-        return f"stream {self.stream.name}"
+        return f"{'stream' if self.stream.table is None else 'table'} {self.stream.name}"
 
     @property
     def options(self) -> dict[str, str]:

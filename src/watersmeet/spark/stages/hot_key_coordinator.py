@@ -41,7 +41,7 @@ class HotKeyCoordinator:
     """Decides for one query; it holds nothing itself."""
 
     layout: JoinLayout
-    streams: tuple[str, ...]  # the stream of each input, in order
+    streams: tuple[str, ...]  # the stream of each reading, those of the inputs first, in order
     grid: Grid
     hot: HotKeys
 
@@ -77,10 +77,10 @@ class HotKeyCoordinator:
         return {"clock": clock, "rows": counted, "sketches": kept, "table": table.to_json()}
 
     def _newest(self, watermark: Watermark) -> dict[str, int]:
-        return {
-            item.alias: watermark.max_ts.get(stream, BEGINNING)
-            for item, stream in zip(self.layout.inputs, self.streams, strict=True)
-        }
+        reached = [watermark.max_ts.get(stream, BEGINNING) for stream in self.streams]
+        if len(self.streams) > len(self.layout.inputs):  # some input has tuples of several streams
+            return {item.alias: max(reached) for item in self.layout.inputs}
+        return {item.alias: ts for item, ts in zip(self.layout.inputs, reached, strict=True)}
 
     def _follow(
         self,

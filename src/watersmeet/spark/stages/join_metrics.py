@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from watersmeet.kernel import JoinBucket, JoinLayout
 from watersmeet.spark.exchange.hot_keys import table_of
+from watersmeet.spark.exchange.messages import ReadRows
 from watersmeet.spark.metrics.metrics import WATERMARK, Combine, Metric, Metrics, MetricValues, max_ts
 from watersmeet.spark.stages.read_batch import Arrived
 from watersmeet.spark.stages.stage_plan import StagePlan
@@ -21,6 +22,9 @@ def join_metrics(layout: JoinLayout, streams: tuple[str, ...]) -> Metrics:
         "null_times",
         "ahead",
         "shed",
+        "read",
+        "passed",
+        "keyless",
         "kept",
         "bytes_kept",
     )  # none is the start of another
@@ -40,6 +44,7 @@ def join_metrics(layout: JoinLayout, streams: tuple[str, ...]) -> Metrics:
             Metric("work"),
             Metric("buckets"),
             *(Metric(f"{kind}_{item.alias}") for item in layout.inputs for kind in kinds),
+            *(Metric(null_key(cls, item.alias)) for item in layout.inputs for cls in item.classes),
             Metric("busiest_stage_us", Combine.LARGEST),
             Metric("busiest_work", Combine.LARGEST),  # of a bucket: tuples taken in, copies too, and answers
             Metric("hot_values", Combine.LARGEST),  # in the routing table
@@ -47,6 +52,11 @@ def join_metrics(layout: JoinLayout, streams: tuple[str, ...]) -> Metrics:
             *map(max_ts, dict.fromkeys(streams)),
         ]
     )
+
+
+def null_key(cls: int, alias: str) -> str:
+    """The metric of tuples of an input that have no value of an attribute."""
+    return f"null_key_{cls}_{alias}"
 
 
 def measure_join(
@@ -71,16 +81,24 @@ def measure_join(
         watermark_us=bucket.watermark.now,
     )
     for index, item in enumerate(plan.bucket.layout.inputs):
-        alias, reported = item.alias, arrived.of(index)
-        store, newest = bucket.join.stores[alias], max_ts(plan.streams[index]).name
+        alias = item.alias
+        store = bucket.join.stores[alias]
         values[f"shed_{alias}"] = bucket.counts.shed.get(alias, 0)
         values[f"kept_{alias}"] = store.live_rows
         values[f"bytes_kept_{alias}"] = store.payload_bytes
-        values[newest] = max([values[newest], *(message.max_ts for message in reported)])
-        if plan.grid.is_home(number, item.classes):  # a tuple counts in the first bucket it was sent to
+        if plan.grid.is_home(number, item.routing_classes):  # a tuple counts in the first of its buckets
             late = bucket.counts.late.get(alias, 0) - arrived.late_copies[index]
             dropped = arrived.left_out(index)
             values[f"input_{alias}"] = arrived.rows[index] - arrived.copies[index]
             values[f"late_{alias}"] = late + dropped.late
             values[f"null_times_{alias}"] = dropped.null_times
             values[f"ahead_{alias}"] = dropped.ahead
+            read = ReadRows.from_bytes(dropped.read)
+            values[f"read_{alias}"] = read.read
+            values[f"passed_{alias}"] = read.kept
+            values[f"keyless_{alias}"] = read.lacking
+            for cls, count in read.null_keys.items():
+                values[null_key(cls, alias)] = count
+    for reading, stream in enumerate(plan.streams):
+        newest = max_ts(stream).name
+        values[newest] = max([values[newest], *(message.max_ts for message in arrived.of(reading))])

@@ -73,6 +73,9 @@ class NumberingWork:
             if (known := found.positions.get(item.alias)) is not None:
                 sent += [Positions.of(label, index, known) for label in self._labels]
             yield MESSAGES.to_pandas(sent)
+        inputs = len(self._plan.bucket.layout.inputs)
+        for reading in range(inputs, len(self._plan.streams)):
+            yield MESSAGES.to_pandas(list(self._reached(reading)))
         waiting = self.bucket.nbytes // len(self._labels)
         yield MESSAGES.to_pandas([NumberedUpTo(label, found.watermark, waiting) for label in self._labels])
 
@@ -83,12 +86,16 @@ class NumberingWork:
     def _tuples(self, index: int, item: InputLayout, found: Numbered) -> Iterator[Message]:
         if item.alias in found.released:
             for buckets, part in route(self._grid, item, found.released[item.alias]):
-                chunk = PackedChunk(part.select(list(item.columns)))
+                chunk = PackedChunk(part.select(list(item.arriving)))
                 yield from (Tuples(self._labels[bucket], index, chunk) for bucket in buckets)
 
     def _progress(self, index: int, item: InputLayout, found: Numbered) -> Iterator[Message]:
         """How far the stream has come; the first bucket counts what was dropped."""
-        max_ts = self.bucket.watermark.max_ts.get(self._plan.streams[index], UNKNOWN)
         late, dropped = found.late.get(item.alias, 0), self._reader.arrived.left_out(index)
         yield replace(dropped, bucket=self._labels[0], late=late)
-        yield from (Progress(bucket=label, input=index, max_ts=max_ts) for label in self._labels)
+        yield from self._reached(index)
+
+    def _reached(self, reading: int) -> Iterator[Message]:
+        """How far the stream of a reading has come."""
+        max_ts = self.bucket.watermark.max_ts.get(self._plan.streams[reading], UNKNOWN)
+        yield from (Progress(bucket=label, input=reading, max_ts=max_ts) for label in self._labels)

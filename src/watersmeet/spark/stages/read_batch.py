@@ -21,6 +21,7 @@ from watersmeet.spark.exchange.messages import (
     NumberedUpTo,
     Positions,
     Progress,
+    ReadRows,
     Tuples,
 )
 from watersmeet.spark.sources.parquet.late_columns import LateColumns
@@ -57,6 +58,7 @@ class Arrived:
             late=sum(message.late for message in own),
             null_times=sum(message.null_times for message in own),
             ahead=sum(message.ahead for message in own),
+            read=sum((ReadRows.from_bytes(message.read) for message in own), ReadRows()).to_bytes(),
         )
 
 

@@ -19,7 +19,7 @@ class StagePlan:
 
     name: str
     bucket: BucketPlan
-    streams: tuple[str, ...]  # the stream of each input, in order
+    streams: tuple[str, ...]  # the stream of each reading, those of the inputs first, in order
     grid: Grid
     labels: tuple[int, ...]
     fingerprint: str

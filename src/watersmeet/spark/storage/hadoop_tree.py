@@ -70,6 +70,9 @@ class HadoopTree:
         found: bytes | None = self._files.act(path, read)
         return found
 
+    def size(self, path: str) -> int:
+        return int(self._files.act(path, lambda files, path: files.getFileStatus(path).getLen()))
+
     def create(self, path: str, text: str) -> bool:
         def created(files: Any, path: Any) -> bool:
             if files.exists(path):

@@ -37,6 +37,9 @@ class Tree(Protocol):
     def content(self, path: str, *, at_most: int) -> bytes | None:
         """The bytes of a file; None if there is none, or it has more of them."""
 
+    def size(self, path: str) -> int:
+        """How many bytes a file has."""
+
     def create(self, path: str, text: str) -> bool:
         """Writes a new file; False, and nothing is changed, if there is one already."""
 
@@ -84,6 +87,9 @@ class LocalTree:
         except FileNotFoundError:
             return None
         return found if len(found) <= at_most else None
+
+    def size(self, path: str) -> int:
+        return (self.root / path).stat().st_size
 
     def create(self, path: str, text: str) -> bool:
         target = self.root / path

@@ -5,8 +5,19 @@ from watersmeet.sql.binding.bind import (
     Statements,
     bind_query,
     bind_select,
+    bind_stream,
+    bind_views,
     parse_pipeline,
     parse_statements,
 )
 
-__all__ = ["Infer", "Statements", "bind_query", "bind_select", "parse_pipeline", "parse_statements"]
+__all__ = [
+    "Infer",
+    "Statements",
+    "bind_query",
+    "bind_select",
+    "bind_stream",
+    "bind_views",
+    "parse_pipeline",
+    "parse_statements",
+]

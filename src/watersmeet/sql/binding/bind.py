@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from watersmeet.query import Column, JoinGraph, Link, Pipeline, Query, Sink, Site, Stream
 from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
 from watersmeet.sql.binding.functions import refuse_functions
 from watersmeet.sql.binding.grouping import bind_aggregate
+from watersmeet.sql.binding.joins import (
+    BoundJoins,
+    bind_joins,
+    refuse_endless,
+    refuse_late_answers,
+    refuse_shared_tree,
+)
 from watersmeet.sql.binding.outputs import bind_outputs
-from watersmeet.sql.binding.repeatable import refuse_unrepeatable
+from watersmeet.sql.binding.repeatable import refuse_unrepeatable, refuse_unrepeatable_view
+from watersmeet.sql.binding.scope import Scope
 from watersmeet.sql.binding.tables import bind_tables
+from watersmeet.sql.binding.time_conditions import derive_windows
+from watersmeet.sql.binding.views import bind_view, fold_tables, with_views
 from watersmeet.sql.syntax.declare import (
     StreamDeclaration,
     check_dead_letters,
@@ -21,10 +33,19 @@ from watersmeet.sql.syntax.declare import (
     refuse_duplicates,
 )
 from watersmeet.sql.syntax.declare_sites import at_declared_site, declare_links, declare_sites
-from watersmeet.sql.syntax.dialect import CreateLink, CreateSink, CreateSite, CreateStream
+from watersmeet.sql.syntax.declare_tables import declare_table
+from watersmeet.sql.syntax.dialect import (
+    CreateLink,
+    CreateSink,
+    CreateSite,
+    CreateStream,
+    CreateTable,
+    CreateView,
+)
 from watersmeet.sql.syntax.nesting import TOO_DEEP
-from watersmeet.sql.syntax.parse import Select, parse_statement_list
-from watersmeet.sql.syntax.refuse import Source, span_of, suggest
+from watersmeet.sql.syntax.parse import Select, find_word, parse_statement_list
+from watersmeet.sql.syntax.refuse import SPAN, Source, span_of, suggest
+from watersmeet.sql.syntax.subqueries import cut_subqueries
 from watersmeet.sql.syntax.unsupported import refuse_unsupported
 
 Infer = Callable[[Stream], Sequence[Column]]
@@ -40,6 +61,8 @@ class Statements:
     selects: tuple[Select, ...]
     sites: tuple[Site, ...] = ()
     links: tuple[Link, ...] = ()
+    views: tuple[Select, ...] = ()  # `sink` is where each is named
+    tables: tuple[Stream, ...] = ()
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -51,8 +74,11 @@ def parse_statements(text: str, file: str = "") -> Statements:
     source = Source(text, file)
     statements = parse_statement_list(source)
     streams = [item for item in statements if isinstance(item, CreateStream)]
+    views = [item for item in statements if isinstance(item, CreateView)]
+    tables = [item for item in statements if isinstance(item, CreateTable)]
     sinks = [item for item in statements if isinstance(item, CreateSink)]
-    refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in streams), "stream")
+    named = [*streams, *tables, *views]
+    refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in named), "stream")
     refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in sinks), "sink")
     declarations = tuple(declare_stream(source, item) for item in streams)
     sites = declare_sites(source, [each for each in statements if isinstance(each, CreateSite)], declarations)
@@ -64,6 +90,8 @@ def parse_statements(text: str, file: str = "") -> Statements:
         tuple(item for item in statements if isinstance(item, Select)),
         sites,
         declare_links(source, links, sites, declarations),
+        tuple(Select(source, each.expression, span_of(each.expression), each.this) for each in views),
+        tuple(declare_table(source, each) for each in tables),
     )
     filled = [select.sink.name for select in declared.selects if select.sink is not None]
     check_dead_letters(declared.declarations, declared.sinks, filled)
@@ -79,14 +107,49 @@ def parse_pipeline(text: str, *, file: str = "", infer: Infer | None = None) -> 
         else declaration.stream
         for declaration in statements.declarations
     )
-    catalog = {stream.name: stream for stream in streams}
+    catalog = {stream.name: stream for stream in (*streams, *statements.tables)}
+    views = bind_views(statements, catalog)
     queries = tuple(bind_select(select, catalog, statements.sinks) for select in statements.selects)
-    return Pipeline(streams, statements.sinks, queries, statements.sites, statements.links)
+    return Pipeline(
+        streams, statements.sinks, queries, statements.sites, statements.links, views, statements.tables
+    )
+
+
+def bind_views(statements: Statements, catalog: dict[str, Stream]) -> tuple[Stream, ...]:
+    """The views that a file declares, each of which may read those before it; the catalog gets them too."""
+    return tuple(_add_view(select, catalog) for select in statements.views)
+
+
+def bind_stream(name: str, text: str, streams: Iterable[Stream]) -> Stream:
+    """The view that a SELECT is over given streams, as CREATE VIEW declares it."""
+    select = _only_select(Source(text))
+    named = exp.to_identifier(name, quoted=True)
+    span = select.span
+    named.meta[SPAN] = (span.start, span.end)
+    return _add_view(replace(select, sink=named), {stream.name: stream for stream in streams})
+
+
+def _add_view(select: Select, catalog: dict[str, Stream]) -> Stream:
+    """Binds a view, which may read the streams and views of the catalog, and adds it there."""
+    assert select.sink is not None
+    refuse_functions(select, shared=False, is_view=True)
+    refuse_unrepeatable_view(select, select.sink.name, catalog.values())
+    known = {name.lower(): each for name, each in catalog.items()}
+    try:
+        view = bind_view(select.source, select.sink, select.tree, known)
+    except RecursionError:
+        raise select.source.refuse(TOO_DEEP, select.span) from None
+    catalog[view.name] = view
+    return view
 
 
 def bind_query(text: str, streams: Iterable[Stream]) -> Query:
     """One SELECT over given streams."""
-    source = Source(text)
+    return bind_select(_only_select(Source(text)), {stream.name: stream for stream in streams})
+
+
+def _only_select(source: Source) -> Select:
+    """The one SELECT that a text is."""
     statements = parse_statement_list(source)
     first, *more = statements
     if not isinstance(first, Select) or first.sink is not None:
@@ -95,7 +158,7 @@ def bind_query(text: str, streams: Iterable[Stream]) -> Query:
     if more:
         at = more[0].span if isinstance(more[0], Select) else span_of(more[0])
         raise source.refuse("one SELECT at a time", at, "Bind each statement by itself.")
-    return bind_select(first, {stream.name: stream for stream in streams})
+    return first
 
 
 def bind_select(
@@ -114,31 +177,82 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
     tree = refuse_unsupported(source, select.tree, select.span)
     refuse_functions(select, shared=shared)
     refuse_unrepeatable(select, sink, catalog.values())
-    tables = bind_tables(source, tree, select.span, catalog)
+    tree, known = fold_tables(source, tree, with_views(source, tree, catalog))
+    select = replace(select, tree=tree)
+    tables = bind_tables(source, tree, select.span, known)
+    if shared:
+        _refuse_shared_views(select, tables.scope)
+    where, subqueries = cut_subqueries(tree)
+    if subqueries or not tables.is_inner:
+        return _bind_joins(select, sink, bind_joins(tree, tables, where, subqueries, known), shared)
     scope = tables.scope
-    where = tree.args.get("where")
-    conditions = sort_conditions(
-        scope, [*tables.conditions, *([where.this] if where is not None else [])], tables.using
-    )
+    trees = [*tables.conditions, *where]
+    conditions = sort_conditions(scope, trees, tables.using)
     graph = JoinGraph(tuple(item.alias for item in scope.inputs), conditions.classes)
     if not graph.is_connected:
         raise refuse_disconnected(select, scope, graph, conditions)
-    distinct = tree.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise source.refuse("DISTINCT ON is not supported", distinct, "Write SELECT DISTINCT, or GROUP BY.")
+    distinct = _is_distinct(select)
     outputs, drafts = bind_outputs(scope, tree.expressions)
+    aggregate = bind_aggregate(select, scope, outputs, drafts)
+    has_lifetimes = distinct or aggregate is not None
+    inputs = scope.inputs if has_lifetimes or shared else derive_windows(scope, trees, tables.windowless)
     return Query(
-        inputs=tuple(
-            replace(item, filters=tuple(conditions.filters.get(item.alias, ()))) for item in scope.inputs
-        ),
+        inputs=tuple(replace(item, filters=tuple(conditions.filters.get(item.alias, ()))) for item in inputs),
         graph=graph,
         select=outputs,
         residual=tuple(conditions.residual),
-        distinct=distinct is not None,
-        aggregate=bind_aggregate(select, scope, outputs, drafts),
+        distinct=distinct,
+        aggregate=aggregate,
         sink=sink.name if sink else None,
         text=source.slice(select.span),
     )
+
+
+def _refuse_shared_views(select: Select, scope: Scope) -> None:
+    for item in scope.inputs:
+        if item.stream.view:
+            raise select.source.refuse(
+                f"{item.alias} is a view, and a shared dataflow serves streams alone",
+                find_word(select.source, select.span, "FROM"),
+                "Write its stream, and its conditions in WHERE; or run the query by itself.",
+            )
+
+
+def _bind_joins(select: Select, sink: Sink | None, joins: BoundJoins, shared: bool) -> Query:
+    """The query whose joins are not all inner ones as they are written."""
+    tree = select.tree
+    outputs, drafts = bind_outputs(joins.scope, tree.expressions)
+    aggregate = bind_aggregate(select, joins.scope, outputs, drafts)
+    distinct = _is_distinct(select)
+    has_lifetimes = distinct or aggregate is not None or shared
+    inputs = tuple(item.as_written() for item in joins.inputs) if has_lifetimes else joins.inputs
+    if joins.tree is not None:
+        if shared:
+            refuse_shared_tree(select, joins.tree)
+        refuse_endless(select, joins.tree, inputs)
+        if has_lifetimes:
+            what = "DISTINCT" if distinct else "an aggregate"
+            refuse_late_answers(select, joins.tree, inputs, what)
+    return Query(
+        inputs=inputs,
+        graph=joins.graph,
+        select=outputs,
+        residual=joins.residual,
+        tree=joins.tree,
+        distinct=distinct,
+        aggregate=aggregate,
+        sink=sink.name if sink else None,
+        text=select.source.slice(select.span),
+    )
+
+
+def _is_distinct(select: Select) -> bool:
+    distinct = select.tree.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise select.source.refuse(
+            "DISTINCT ON is not supported", distinct, "Write SELECT DISTINCT, or GROUP BY."
+        )
+    return distinct is not None
 
 
 def _find_sink(select: Select, sinks: tuple[Sink, ...]) -> Sink | None:

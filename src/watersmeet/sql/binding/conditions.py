@@ -60,11 +60,30 @@ class Conditions:
     trees: list[exp.Expr] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A condition that joins nothing by itself, and where it is written."""
+
+    expr: Expr
+    tree: exp.Expr | None = None
+
+
 def sort_conditions(scope: Scope, conditions: Iterable[exp.Expr], using: Iterable[Using]) -> Conditions:
     """The conditions of a query by what they do; refuses equalities of types that cannot be compared."""
     sorted_ = Conditions()
-    equalities = [_using_equality(scope, item) for item in using]
-    for conjunct in (part for tree in conditions for part in split_conjunction(tree)):
+    equalities = [using_equality(scope, item) for item in using]
+    for found in read_conditions(scope, conditions):
+        if isinstance(found, Equality):
+            equalities.append(found)
+        else:
+            _sort_condition(sorted_, found)
+    build_classes(scope, sorted_, equalities)
+    return sorted_
+
+
+def read_conditions(scope: Scope, trees: Iterable[exp.Expr]) -> Iterator[Equality | Condition]:
+    """Every condition that AND puts together: equalities of two inputs, and others."""
+    for conjunct in (part for tree in trees for part in split_conjunction(tree)):
         for aggregate in find_aggregates(conjunct):
             raise scope.source.refuse(
                 "an aggregate cannot stand in WHERE or ON",
@@ -74,11 +93,9 @@ def sort_conditions(scope: Scope, conditions: Iterable[exp.Expr], using: Iterabl
         sides = _chain(conjunct)
         if not sides:
             _refuse_inner_chain(scope, conjunct)
-            _sort_condition(sorted_, bind_condition(conjunct, scope), conjunct)
+            yield Condition(bind_condition(conjunct, scope), conjunct)
         for left, right in pairwise(sides):
-            _sort_equality(scope, sorted_, equalities, left, right)
-    _build_classes(scope, sorted_, equalities)
-    return sorted_
+            yield from _read_equality(scope, left, right)
 
 
 def split_conjunction(tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -109,40 +126,39 @@ def _refuse_inner_chain(scope: Scope, conjunct: exp.Expr) -> None:
             )
 
 
-def _sort_equality(
-    scope: Scope, sorted_: Conditions, equalities: list[Equality], left: exp.Expr, right: exp.Expr
-) -> None:
+def _read_equality(scope: Scope, left: exp.Expr, right: exp.Expr) -> Iterator[Equality | Condition]:
     left_parts, right_parts = left.unnest(), right.unnest()
     if isinstance(left_parts, exp.Tuple) and isinstance(right_parts, exp.Tuple):
         pairs = list(zip(left_parts.expressions, right_parts.expressions, strict=False))
         if len(left_parts.expressions) == len(right_parts.expressions):
             for pair in pairs:
-                _sort_equality(scope, sorted_, equalities, *pair)
+                yield from _read_equality(scope, *pair)
             return
     for side in (left, right):
         _refuse_inner_chain(scope, side)
-    equality = _equality(scope, left, right)
+    equality = equality_of(scope, operand(left, scope), operand(right, scope), _around(left, right))
     if equality is not None:
-        equalities.append(equality)
+        yield equality
         return
     assert left.parent is not None
-    _sort_condition(sorted_, equate(operand(left, scope), operand(right, scope)), left.parent)
+    yield Condition(equate(operand(left, scope), operand(right, scope)), left.parent)
 
 
-def _equality(scope: Scope, left: exp.Expr, right: exp.Expr) -> Equality | None:
+def _around(left: exp.Expr, right: exp.Expr) -> Span:
+    return Span(span_of(left).start, span_of(right).end)
+
+
+def equality_of(scope: Scope, left: Expr, right: Expr, span: Span) -> Equality | None:
     """The joining equality of two terms, or None where they are not over one input each."""
-    sides = [operand(left, scope), operand(right, scope)]
-    if any(len(side.aliases) != 1 or side.uses_answer_time for side in sides):
+    if any(len(side.aliases) != 1 or side.uses_answer_time for side in (left, right)):
         return None
-    if sides[0].aliases == sides[1].aliases:
+    if left.aliases == right.aliases:
         return None
-    span = Span(span_of(left).start, span_of(right).end)
-    return _checked(
-        scope, Attribute(sides[0].aliases[0], sides[0]), Attribute(sides[1].aliases[0], sides[1]), span
-    )
+    return _checked(scope, Attribute(left.aliases[0], left), Attribute(right.aliases[0], right), span)
 
 
-def _using_equality(scope: Scope, using: Using) -> Equality:
+def using_equality(scope: Scope, using: Using) -> Equality:
+    """The equality that a USING means."""
     attributes = []
     for alias in (using.left, using.right):
         item = scope.input(alias)
@@ -178,15 +194,17 @@ def _cast_advice(left: Expr, right: Expr) -> str:
     return "Join on attributes of one type, or CAST one side."
 
 
-def _sort_condition(sorted_: Conditions, expr: Expr, tree: exp.Expr) -> None:
+def _sort_condition(sorted_: Conditions, found: Condition) -> None:
+    expr = found.expr
     if len(expr.aliases) == 1 and not expr.uses_answer_time:
         sorted_.filters.setdefault(expr.aliases[0], []).append(expr)
     else:
         sorted_.residual.append(expr)
-        sorted_.trees.append(tree)
+        sorted_.trees += [] if found.tree is None else [found.tree]
 
 
-def _build_classes(scope: Scope, sorted_: Conditions, equalities: list[Equality]) -> None:
+def build_classes(scope: Scope, sorted_: Conditions, equalities: list[Equality]) -> None:
+    """The classes of a query, and the conditions that these do not say in full."""
     classes = []
     for group in _connected(equalities):
         kept, local = _members(scope, group)

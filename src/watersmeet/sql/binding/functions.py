@@ -3,20 +3,19 @@
 Two rules, and decision 018 has the reasons. A query that a person runs by themselves may call any function,
 their own among them, except those of `REACHING` and `MAKING_ROWS`. A query of a shared dataflow runs in a
 server that is not its author's: it may call Spark's own functions alone, less those of `OF_THE_SERVER`, and
-it may not ask for text or arrays longer than `LONGEST`.
+what it computes must be of a bounded length (`limits/`).
 """
 
 from __future__ import annotations
-
-import re
 
 from sqlglot import exp
 
 from watersmeet.errors import SqlError
 from watersmeet.sql.binding.calls import Call, find_calls
+from watersmeet.sql.binding.limits.refuse_unlimited import refuse_unlimited
 from watersmeet.sql.binding.spark_functions import SPARK_FUNCTIONS
 from watersmeet.sql.syntax.parse import Select
-from watersmeet.sql.syntax.refuse import Source, suggest
+from watersmeet.sql.syntax.refuse import Source, span_of, suggest
 
 # The first three are also taken out of the sessions we make: see `spark/session/functions.py`.
 REACHING = {
@@ -28,6 +27,7 @@ _GENERATORS = """
     variant_explode_outer session_window
 """
 MAKING_ROWS = frozenset(_GENERATORS.split())
+EXPLODING = ("explode", "explode_outer")  # in a view
 _DISK = "may read files of the server"
 _SESSION = "says something about the server, not about the tuples"
 OF_THE_SERVER = {
@@ -39,30 +39,40 @@ OF_THE_SERVER = {
     **dict.fromkeys(("spark_partition_id", "monotonically_increasing_id"), _SESSION),
     **dict.fromkeys(("python_worker_logs", "collations", "sql_keywords", "range"), _SESSION),
 }
-LONGEST = 10_000
-_LENGTH_AT = {"repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "array_repeat": 1, "randstr": 0}
-_FORMATS = ("format_string", "printf", "format_number")
-_WIDE = re.compile(r"\d{5}")
 
 
-def refuse_functions(select: Select, *, shared: bool) -> None:
+def refuse_functions(select: Select, *, shared: bool, is_view: bool = False) -> None:
     """Refuses a SELECT that calls what it may not; `shared` if it is for a shared dataflow."""
+    in_views = _exploding(select.tree, is_view=is_view)
     for call in find_calls(select):
         if call.name in REACHING:
             raise _refuse(select.source, call, REACHING[call.name], "Compute it in the stream's source.")
-        if call.name in MAKING_ROWS:
+        if call.name in MAKING_ROWS and call.span.start not in in_views:
             raise _refuse(
                 select.source,
                 call,
                 "makes rows of its own, and an answer is one row",
-                "Explode the column before the join, in the stream's source.",
+                "Explode the column before the join, in a view: CREATE VIEW v AS SELECT explode(c) AS n ...",
             )
         if shared:
             _refuse_shared(select.source, call)
     for node in select.tree.find_all(exp.Anonymous):
         _refuse_sliding(select.source, node)
-        if shared:
-            _refuse_long(select.source, node)
+    if shared:
+        refuse_unlimited(select)
+
+
+def _exploding(tree: exp.Expr, *, is_view: bool) -> set[int]:
+    """Where explode stands in views: in their SELECT lists and after LATERAL VIEW."""
+    found: set[int] = set()
+    for select in tree.find_all(exp.Select):
+        if select is tree and not is_view:
+            continue
+        made = [each.this if isinstance(each, exp.Alias) else each for each in select.expressions]
+        made += [lateral.this for lateral in select.args.get("laterals") or []]
+        calls = (each for each in made if isinstance(each, exp.Anonymous) and each.name.lower() in EXPLODING)
+        found.update(span_of(call).start for call in calls)
+    return found
 
 
 def _refuse(source: Source, call: Call, why: str, advice: str) -> SqlError:
@@ -97,37 +107,3 @@ def _refuse_sliding(source: Source, node: exp.Anonymous) -> None:
             node,
             "Write the window on a stream, s [RANGE 10 MINUTES], and aggregate with EMIT EVERY.",
         )
-
-
-def _refuse_long(source: Source, node: exp.Anonymous) -> None:
-    """Refuses what makes text or an array as long as the query says, unless it says a small number."""
-    name, arguments = node.name.lower(), node.expressions
-    if name in _LENGTH_AT and len(arguments) > _LENGTH_AT[name]:
-        is_small = _small(arguments[_LENGTH_AT[name]]) is not None
-    elif name == "sequence" and len(arguments) >= 2:
-        is_small = None not in [_small(argument) for argument in arguments[:2]]
-    elif name in _FORMATS:
-        is_small = not any(_WIDE.search(part.name) for part in node.find_all(exp.Literal))
-    else:
-        return
-    if not is_small:
-        raise source.refuse(
-            f"{name} may only make up to {LONGEST:,} characters or elements in a shared dataflow",
-            node,
-            f"Write a number of at most {LONGEST}.",
-        )
-    for inner in node.find_all(exp.Anonymous):
-        if inner is not node and (inner.name.lower() in _LENGTH_AT or inner.name.lower() == "sequence"):
-            raise source.refuse(
-                f"{inner.name} inside {name} multiplies their lengths", inner, "Write one of the two."
-            )
-
-
-def _small(node: exp.Expr) -> int | None:
-    """A whole number as written, if it is one and not too large."""
-    bare = node.unnest()
-    sign = -1 if isinstance(bare, exp.Neg) else 1
-    literal = bare.this if isinstance(bare, exp.Neg) else bare
-    if not isinstance(literal, exp.Literal) or literal.is_string or not literal.name.isdigit():
-        return None
-    return sign * int(literal.name[:10]) if int(literal.name[:10]) <= LONGEST else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from watersmeet.errors import Span
-from watersmeet.query import Aggregate, Expr, Output
+from watersmeet.query import Aggregate, Expr, Output, TumbleWindow
 from watersmeet.sql.binding.aggregates import find_aggregates, is_aggregate
 from watersmeet.sql.binding.expressions import bind_expr, is_unit, same_text
 from watersmeet.sql.binding.outputs import Draft
@@ -28,7 +28,7 @@ def bind_aggregate(
     if group is None and having is None and not found:
         if select.emit is not None:
             raise scope.source.refuse(
-                "EMIT EVERY needs an aggregate",
+                "EMIT needs an aggregate",
                 select.emit,
                 "Answers of a join come out as they happen. Leave it out, or aggregate: SELECT COUNT(*) ...",
             )
@@ -47,6 +47,8 @@ def bind_aggregate(
     if having is not None:
         condition = bind_expr(having.this, naming)
         _refuse_ungrouped(naming, having.this, keys, None)
+    if select.emit is not None and read_emit(scope.source, select.emit) is None:
+        return Aggregate(keys, _size_at_end(select.emit, scope), condition, at_end=True)
     return Aggregate(keys, _tick_us(select, scope), condition)
 
 
@@ -144,8 +146,9 @@ def _tick_us(select: Select, scope: Scope) -> int:
             span_of(select.tree.args["from_"]),
             "With no window bounded no answer ever ends. Write one: s [RANGE 10 MINUTES].",
         )
-    if select.emit is not None:
-        return read_emit(scope.source, select.emit)
+    if select.emit is not None and (every_us := read_emit(scope.source, select.emit)) is not None:
+        _refuse_empty_ticks(select.emit, scope, every_us)
+        return every_us
     durations = [window.duration_us for window in windows if window.duration_us is not None]
     if not durations:
         start = select.span.end
@@ -155,3 +158,29 @@ def _tick_us(select: Select, scope: Scope) -> int:
             "Add EMIT EVERY 10 SECONDS.",
         )
     return max(SHORTEST_TICK_US, min(durations) // TICKS_PER_WINDOW)
+
+
+def _size_at_end(emit: Span, scope: Scope) -> int:
+    """The size of the windows at whose end EMIT AT END answers."""
+    bounded = [item.window for item in scope.inputs if item.window.is_bounded]
+    sizes = {window.size if isinstance(window, TumbleWindow) else None for window in bounded}
+    [size] = sizes if len(sizes) == 1 else [None]
+    if size is None:
+        raise scope.source.refuse(
+            "EMIT AT END needs windows that end together",
+            emit,
+            "Write [TUMBLE 10 SECONDS] on the streams, of one size, or EMIT EVERY 10 SECONDS.",
+        )
+    return size
+
+
+def _refuse_empty_ticks(emit: Span, scope: Scope, every_us: int) -> None:
+    """Refuses ticks that all fall on the start of a tumbling window, when there is nothing in it yet."""
+    for item in scope.inputs:
+        window = item.window
+        if isinstance(window, TumbleWindow) and every_us % window.size == 0:
+            raise scope.source.refuse(
+                f"every tick falls on the start of {item.alias} {window.pretty()}, which is empty then",
+                emit,
+                "Write EMIT AT END for what the window had in the end, or a tick shorter than the window.",
+            )

@@ -62,11 +62,11 @@ def _drafts(scope: Scope, node: exp.Expr) -> list[Draft]:
     expr = bind_expr(node, scope)
     if isinstance(node, exp.Column | exp.Dot):
         column = node.parts[-1].name if isinstance(node, exp.Column) else node.name
+        alias = expr.aliases[0] if expr.aliases else ""
         if isinstance(node, exp.Column) and expr.is_column:
-            column = expr.columns[0].column
+            alias, column = scope.written(expr.columns[0])
         elif expr.uses_answer_time:
             column = ANSWER_TIME
-        alias = expr.aliases[0] if expr.aliases else ""
         return [Draft(node, expr, None, (column, f"{alias}_{column}"))]
     return [Draft(node, expr, None, (title(node, scope), expr.sql))]
 
@@ -77,19 +77,23 @@ def _expand_star(scope: Scope, node: exp.Expr) -> list[Draft]:
         raise scope.source.refuse("a star takes no EXCEPT or REPLACE", node, "Name the columns you want.")
     inputs = list(scope.inputs)
     merged = dict(scope.merged)
+    only: str | None = None  # the alias before the star, if there is one
     if isinstance(node, exp.Column):
         qualifier = node.parts[0]
-        item = scope.input(qualifier.name)
+        item = scope.input(qualifier.name) or scope.input_with(qualifier.name)
         if item is None or len(node.parts) != 2:
             aliases = [item.alias for item in scope.inputs]
             advice = suggest(qualifier.name, aliases, "stream")
             raise scope.source.refuse(f"nothing in FROM is called {qualifier.name}", qualifier, advice)
-        inputs, merged = [item], {}
+        inputs, merged, only = [item], {}, qualifier.name
     drafts: dict[tuple[str, str], Draft] = {}
     for item in inputs:
         for column in item.stream.columns:
             expr = column_expr(item.alias, column.name, column.type)
-            names = (column.name, f"{item.alias}_{column.name}")
+            alias, name = scope.written(expr.columns[0])
+            if only is not None and alias.lower() != only.lower():
+                continue
+            names = (name, f"{alias}_{name}")
             drafts[item.alias, column.name.lower()] = Draft(node, expr, None, names)
     shared = [(aliases[0], name) for name, aliases in merged.items()]
     hidden = {(alias, name) for name, aliases in merged.items() for alias in aliases[1:]}

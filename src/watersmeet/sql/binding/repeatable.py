@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from watersmeet.errors import Span, SqlError
+from watersmeet.errors import Span
 from watersmeet.query import Sink, Stream
 from watersmeet.sql.binding.calls import find_calls
 from watersmeet.sql.syntax.parse import Select
@@ -38,6 +39,7 @@ _ADVICE = {
 _DAY_OF_READING = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
 _OF_TIME = re.compile(r"date|time|day|month|year|week|hour|minute|second|quarter|unix|trunc|extract")
 _ANSWER_TIME = "answer_time"
+_CHANGES = "gives another value when a batch is done again after a crash"
 
 
 def refuse_unrepeatable(select: Select, sink: Sink | None, streams: Iterable[Stream] = ()) -> None:
@@ -47,15 +49,45 @@ def refuse_unrepeatable(select: Select, sink: Sink | None, streams: Iterable[Str
     """
     if sink is None or sink.connector.format.lower() == "console":
         return
+    found = _first_unrepeatable(select, streams)
+    if found is not None:
+        raise select.source.refuse(
+            f"{found.what} {_CHANGES}, and sink {sink.name} could not tell which answers it has already",
+            found.at,
+            _ADVICE.get(found.what, _CLOCK),
+        )
+
+
+def refuse_unrepeatable_view(select: Select, name: str, streams: Iterable[Stream]) -> None:
+    """Refuses such a function in a declared view, whoever reads it."""
+    found = _first_unrepeatable(select, streams)
+    if found is not None:
+        raise select.source.refuse(
+            f"{found.what} {_CHANGES}, and view {name} would have other tuples",
+            found.at,
+            "Compute it in the query that reads the view.",
+        )
+
+
+@dataclass(frozen=True)
+class _Unrepeatable:
+    """What gives another value each time, and where it stands."""
+
+    what: str
+    at: Span | exp.Expr
+
+
+def _first_unrepeatable(select: Select, streams: Iterable[Stream]) -> _Unrepeatable | None:
     for call in find_calls(select):
         if call.name in _ADVICE and not (call.name == "unix_timestamp" and call.has_arguments):
-            raise _refusal(select, call.span, call.name, sink)
+            return _Unrepeatable(call.name, call.span)
     columns = [column for stream in streams for column in stream.columns]
     times = {column.name.lower() for column in columns if column.type.startswith(("date", "timestamp"))}
     for text in select.tree.find_all(exp.Literal):
         found = _DAY_OF_READING.fullmatch(text.this) if text.is_string else None
         if found and _is_read_as_time(text, times | {_ANSWER_TIME}):
-            raise _refusal(select, _written(text), f"the time '{found[1]}'", sink)
+            return _Unrepeatable(f"the time '{found[1]}'", _written(text))
+    return None
 
 
 def _is_read_as_time(text: exp.Literal, times: Set[str]) -> bool:
@@ -80,12 +112,3 @@ def _is_time(value: exp.Expr, times: Set[str]) -> bool:
 def _written(text: exp.Literal) -> exp.Expr:
     """What is to be underlined: a cast as a whole."""
     return text.parent if isinstance(text.parent, exp.Cast) else text
-
-
-def _refusal(select: Select, at: Span | exp.Expr, what: str, sink: Sink) -> SqlError:
-    return select.source.refuse(
-        f"{what} gives another value when a batch is done again after a crash, and sink {sink.name} could "
-        "not tell which answers it has already",
-        at,
-        _ADVICE.get(what, _CLOCK),
-    )

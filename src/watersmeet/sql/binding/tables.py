@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from watersmeet.errors import Span
-from watersmeet.query import MAX_INPUTS, UNBOUNDED, Input, Stream, Window
+from watersmeet.query import MAX_INPUTS, UNBOUNDED, Input, JoinKind, Stream, Window, last_of_each
 from watersmeet.sql.binding.scope import Scope
-from watersmeet.sql.syntax.dialect import WINDOWS
-from watersmeet.sql.syntax.refuse import Source, span_of, suggest
+from watersmeet.sql.binding.views import bind_view, find_stream, windows_of
+from watersmeet.sql.syntax.joins import joins_in_parentheses, kind_of
+from watersmeet.sql.syntax.refuse import Source, suggest
 from watersmeet.sql.syntax.windows import read_window
-
-_INNER = ("", "INNER", "CROSS")
 
 
 @dataclass(frozen=True)
@@ -28,34 +27,87 @@ class Using:
 
 @dataclass(frozen=True)
 class Tables:
-    """What FROM says: the scope of names, the trees of ON conditions, and the columns of USING."""
+    """What FROM says: the scope of names, the trees of ON conditions, and the columns of USING.
+
+    `windowless` are the aliases without any window, `[UNBOUNDED]` being one. `aliases` are by the identity
+    of the table's node. Unless the joins `is_inner` all of them, their conditions are not here.
+    """
 
     scope: Scope
     conditions: tuple[exp.Expr, ...]
     using: tuple[Using, ...]
+    windowless: frozenset[str] = frozenset()
+    aliases: Mapping[int, str] = field(default_factory=dict)
+    is_inner: bool = True
 
 
-def bind_tables(source: Source, tree: exp.Select, span: Span, catalog: Mapping[str, Stream]) -> Tables:
-    """The inputs of a SELECT, found in a catalog keyed by lower-case names."""
+def bind_tables(
+    source: Source,
+    tree: exp.Select,
+    span: Span,
+    catalog: Mapping[str, Stream],
+    before: Sequence[Input] = (),
+) -> Tables:
+    """The inputs of a SELECT, found in a catalog keyed by lower-case names.
+
+    `before` are inputs of the same query that are bound already: their names are taken.
+    """
     from_clause = tree.args.get("from_")
     if from_clause is None:
         raise source.refuse(
             "this SELECT reads no stream", span, "Write SELECT ... FROM stream [RANGE 10 MINUTES]."
         )
-    inputs: list[Input] = []
+    inputs: list[Input] = list(before)
     conditions: list[exp.Expr] = []
     using: list[Using] = []
     merged: dict[str, tuple[str, ...]] = {}
-    for table, join in _tables(from_clause.this, tree.args.get("joins") or []):
-        _refuse_join(source, join)
+    windowless: set[str] = set()
+    aliases: dict[int, str] = {}
+    tables = list(_tables(from_clause.this, tree.args.get("joins") or []))
+    is_inner = _is_inner(source, tables)
+    for table, join in tables:
+        if joins_in_parentheses(table) is not None:
+            _refuse_name(source, table)
+            continue
         _add_input(source, inputs, table, catalog)
+        aliases[id(table)] = inputs[-1].alias
+        windowless |= set() if windows_of(table) else {inputs[-1].alias}
+        if not is_inner:
+            continue
         if join is not None and join.args.get("on") is not None:
             conditions.append(join.args["on"])
         for name in (join.args.get("using") or []) if join is not None else []:
-            using.append(_use(Scope(source, tuple(inputs), merged), name))
+            using.append(_use(Scope(source, tuple(inputs[len(before) :]), merged), name))
             shared = merged.get(name.name.lower(), (using[-1].left,))
             merged[name.name.lower()] = (*shared, using[-1].right)
-    return Tables(Scope(source, tuple(inputs), merged), tuple(conditions), tuple(using))
+    scope = Scope(source, tuple(_told_apart(inputs))[len(before) :], merged)
+    return Tables(scope, tuple(conditions), tuple(using), frozenset(windowless), aliases, is_inner)
+
+
+def _refuse_name(source: Source, parentheses: exp.Expr) -> None:
+    """Refuses `(a JOIN b ON ...) AS c`."""
+    if parentheses.args.get("alias") or windows_of(parentheses):
+        raise source.refuse(
+            "joins in parentheses have no name or window of their own",
+            parentheses,
+            "Name each stream inside, with its window, and use these names.",
+        )
+
+
+def _told_apart(inputs: Sequence[Input]) -> Iterator[Input]:
+    """The inputs with another name for a view that is called as another stream of the query."""
+    for item in inputs:
+        others = [other.stream for other in inputs if other.stream.name.lower() == item.stream.name.lower()]
+        if item.stream.view and any(other != item.stream for other in others):
+            yield replace(item, stream=replace(item.stream, name=f"{item.stream.name} ({item.alias})"))
+        else:
+            yield item
+
+
+def _is_inner(source: Source, tables: Sequence[tuple[exp.Expr, exp.Join | None]]) -> bool:
+    """Whether all joins are inner, and none in parentheses."""
+    kinds = {kind_of(source, join) for _, join in tables if join is not None}
+    return kinds <= {JoinKind.INNER} and all(joins_in_parentheses(table) is None for table, _ in tables)
 
 
 def _tables(first: exp.Expr, joins: list[exp.Join]) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
@@ -67,45 +119,24 @@ def _tables(first: exp.Expr, joins: list[exp.Join]) -> Iterator[tuple[exp.Expr, 
         yield from _nested(join.this)
 
 
-def _nested(table: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Join]]:
+def _nested(table: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Join | None]]:
+    inner = joins_in_parentheses(table)
+    if inner is not None:
+        yield inner, None
+        yield from _nested(inner)
     for join in table.args.get("joins") or []:
         yield join.this, join
         yield from _nested(join.this)
 
 
-def _refuse_join(source: Source, join: exp.Join | None) -> None:
-    if join is None:
-        return
-    method, side, kind = (str(join.args.get(key) or "").upper() for key in ("method", "side", "kind"))
-    if side or kind == "OUTER":
-        name = f"{side} {kind if kind in ('SEMI', 'ANTI') else 'OUTER'}".strip()
-        raise source.refuse(
-            f"{name} JOIN is not supported",
-            _head(source, join),
-            "An answer needs a tuple of every stream: write JOIN ... ON.",
-        )
-    if method == "NATURAL":
-        raise source.refuse(
-            "NATURAL JOIN is not supported",
-            _head(source, join),
-            "Name the columns: JOIN ... USING (column).",
-        )
-    if method or kind not in _INNER:
-        name = f"{method} {kind}".strip()
-        raise source.refuse(
-            f"{name} JOIN is not supported", _head(source, join), "Write JOIN ... ON with an equality."
-        )
-
-
-def _head(source: Source, join: exp.Join) -> Span:
-    """The words of a join up to JOIN itself."""
-    span = span_of(join)
-    end = source.text.upper().find("JOIN", span.start, span.end)
-    return Span(span.start, end + len("JOIN")) if end >= 0 else span
-
-
 def _add_input(source: Source, inputs: list[Input], table: exp.Expr, catalog: Mapping[str, Stream]) -> None:
-    stream = _find_stream(source, table, catalog)
+    stream = find_stream(source, table, catalog, bind_view)
+    if stream.table is not None:
+        raise source.refuse(
+            f"{stream.name} is a table, which is joined with the tuples of one stream",
+            table,
+            f"Write (SELECT * FROM stream JOIN {stream.name} ON ...) [RANGE 10 MINUTES] AS name in FROM.",
+        )
     alias_node = table.args.get("alias")
     name = alias_node.this if isinstance(alias_node, exp.TableAlias) and alias_node.this else table.this
     if any(item.alias.lower() == name.name.lower() for item in inputs):
@@ -121,62 +152,49 @@ def _add_input(source: Source, inputs: list[Input], table: exp.Expr, catalog: Ma
             "Join some of them in a first query, the rest in a second.",
         )
     alias = stream.name if name is table.this else name.name
-    inputs.append(Input(alias, stream, _find_window(source, table)))
+    inputs.append(Input(alias, stream, _find_window(source, table, stream)))
+    _refuse_one_name_for_two(source, name, inputs)
 
 
-def _find_stream(source: Source, table: exp.Expr, catalog: Mapping[str, Stream]) -> Stream:
-    if isinstance(table, exp.Query | exp.Subquery):
-        windowed = bool(_window_spans(table))
-        problem = "a window cannot stand on a subquery" if windowed else "a subquery is not supported"
-        reason = "It has no event time. " if windowed else ""
-        raise source.refuse(problem, table, f"{reason}Join the streams themselves in FROM.")
-    if isinstance(table, exp.Lateral):
-        raise source.refuse(
-            "LATERAL is not supported", table, "Explode the column before the join, in its source."
-        )
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise source.refuse("this is not a stream", table, "Write the name of a declared stream.")
-    if table.args.get("db"):
-        raise source.refuse(
-            "a stream has a plain name", table, f"Write {table.this.name}, without a database."
-        )
-    extra = [key for key, value in table.args.items() if value and key not in ("this", "alias", "joins")]
-    alias = table.args.get("alias")
-    if extra or (alias is not None and alias.args.get("columns")):
-        raise source.refuse(
-            "a stream takes a window and an alias, nothing else",
-            table,
-            "Write stream [RANGE 10 MINUTES] AS alias.",
-        )
-    stream = catalog.get(table.this.name.lower())
-    if stream is None:
-        names = [known.name for known in catalog.values()]
-        raise source.refuse(
-            f"there is no stream {table.this.name}", table.this, suggest(table.this.name, names, "stream")
-        )
-    if not stream.columns:
-        raise source.refuse(
-            f"the columns of stream {stream.name} are not known",
-            table.this,
-            "Declare them: CREATE STREAM name (column TYPE, ...) WITH (...).",
-        )
-    return stream
+def _refuse_one_name_for_two(source: Source, name: exp.Expr, inputs: list[Input]) -> None:
+    """Refuses x with a column `y.z` beside `x.y` with a column z: answers name them by alias and column."""
+    newest = {f"{inputs[-1].alias}.{column.name}".lower() for column in inputs[-1].stream.columns}
+    for item in inputs[:-1]:
+        both = newest.intersection(f"{item.alias}.{column.name}".lower() for column in item.stream.columns)
+        if both:
+            raise source.refuse(
+                f"{min(both)} could be two columns: one of {item.alias} or one of {inputs[-1].alias}",
+                name,
+                "Give one of them an alias without a dot.",
+            )
 
 
-def _window_spans(table: exp.Expr) -> list[Span]:
-    alias = table.args.get("alias")
-    spans = [
-        *(table.meta_get(WINDOWS) or []),
-        *((alias.meta_get(WINDOWS) or []) if alias is not None else []),
-    ]
-    return [Span(*span) for span in spans]
-
-
-def _find_window(source: Source, table: exp.Expr) -> Window:
-    spans = _window_spans(table)
+def _find_window(source: Source, table: exp.Expr, stream: Stream) -> Window:
+    spans = windows_of(table)
     if len(spans) > 1:
         raise source.refuse("an input has one window, this is a second", spans[1], "Keep one of the two.")
-    return read_window(source, spans[0]) if spans else UNBOUNDED
+    window = read_window(source, spans[0]) if spans else UNBOUNDED
+    if not window.partition:
+        return window
+    columns = [_partition_column(source, spans[0], stream, name) for name in window.partition]
+    return last_of_each(tuple(dict.fromkeys(columns)), getattr(window, "size", 1))
+
+
+def _partition_column(source: Source, span: Span, stream: Stream, name: str) -> str:
+    """The name of a column as declared, if rows can be counted by its values."""
+    column = stream.column(name)
+    if column is None:
+        known = [column.name for column in stream.columns]
+        raise source.refuse(
+            f"{stream.name} has no column {name} to count by", span, suggest(name, known, "column")
+        )
+    if column.type.lower().startswith(("array", "map", "struct", "variant")):
+        raise source.refuse(
+            f"rows cannot be counted by {column.name}, which is {column.type}",
+            span,
+            "Name columns of plain types: [PARTITION BY currency ROWS 1].",
+        )
+    return column.name
 
 
 def _use(scope: Scope, name: exp.Expr) -> Using:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +11,23 @@ from sqlglot import exp
 
 from watersmeet.errors import Span
 from watersmeet.query import DAY_US, NO_LIMIT, Column, Connector, Sink, Stream, parse_duration
+from watersmeet.query.declared.event_time import EventTimeError
 from watersmeet.query.secret_reference import with_absolute_files
 from watersmeet.sql.syntax.dialect import CreateSink, CreateStream, Setting
 from watersmeet.sql.syntax.refuse import Source, nearest, span_of, suggest
 from watersmeet.sql.syntax.types import spell_type
 from watersmeet.sql.syntax.windows import within_reach
 
-EVENT_TIME_TYPES = ("timestamp", "timestamp_ntz")
-STREAM_KEYS = ("event_time", "lateness", "idle_after", "max_ahead", "site")
-BY_EVENT_TIME = {"lateness": "be late", "max_ahead": "be ahead"}  # settings, and what they are about
+TIME_KEYS = ("event_time", "event_time_unit", "event_time_format")
+STREAM_KEYS = (*TIME_KEYS, "lateness", "idle_after", "max_ahead", "site")
+BY_EVENT_TIME = (
+    "event_time_unit",
+    "event_time_format",
+    "lateness",
+    "max_ahead",
+)  # settings that are about it
 DEAD_LETTERS = "dead_letters"  # an option of the source, which names a sink
+STREAM_SETTINGS = ("format", *STREAM_KEYS, DEAD_LETTERS)
 _OPTION = "option."
 _FILE_NAME = re.compile(r"\w(?:[\w. -]*[\w.-])?")
 _MOST_BYTES = 64
@@ -33,14 +40,14 @@ class StreamDeclaration:
     source: Source
     stream: Stream
     span: Span
-    event_time_span: Span
+    times: Mapping[str, Setting]  # the settings that say what the event time is
     dead_letters: Setting | None = None
     site: Setting | None = None
 
     def complete(self, columns: Sequence[Column]) -> Stream:
         """The stream with columns found elsewhere, its event time checked against them."""
         stream = replace(self.stream, columns=tuple(columns))
-        return _with_event_time(self.source, stream, self.event_time_span)
+        return _with_event_time(self.source, stream, self.times)
 
 
 def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
@@ -48,30 +55,32 @@ def declare_stream(source: Source, tree: CreateStream) -> StreamDeclaration:
     settings = settings_of(source, tree.args.get("settings") or [])
     stream = Stream(
         name=tree.this.name,
-        columns=_columns(source, tree.expressions),
-        event_time=value_of(source, settings, "event_time"),
-        lateness_us=_duration(source, settings, "lateness") or 0,
-        idle_after_us=_duration(source, settings, "idle_after"),
+        columns=columns_of(source, tree.expressions),
+        lateness_us=duration_of(source, settings, "lateness") or 0,
+        idle_after_us=duration_of(source, settings, "idle_after"),
         max_ahead_us=_max_ahead(source, settings),
         site=value_of(source, settings, "site"),
         source=connector_of(source, tree.this, settings, "stream"),
     )
-    at = settings.get("event_time")
-    for key in [key for key in BY_EVENT_TIME if key in settings and at is None]:
+    for key in [key for key in BY_EVENT_TIME if key in settings and "event_time" not in settings]:
         raise source.refuse(
-            f"stream {stream.name} has a {key} but no event_time",
+            f"stream {stream.name} has {'an' if key[0] == 'e' else 'a'} {key} but no event_time",
             settings[key],
-            f"Without event_time tuples are stamped on arrival and cannot {BY_EVENT_TIME[key]}. "
+            "Without event_time tuples are stamped on arrival, so they are never late nor ahead. "
             "Add event_time = 'column'.",
         )
-    event_time_span = span_of(at if at is not None else tree.this)
+    times = {key: settings[key] for key in TIME_KEYS if key in settings}
+    for key in times:
+        value_of(source, settings, key)  # refuses an empty one
     if stream.columns:
-        stream = _with_event_time(source, stream, event_time_span)
+        stream = _with_event_time(source, stream, times)
+    elif "event_time" in times:
+        stream = replace(stream, event_time=str(times["event_time"].args["value"]))
     return StreamDeclaration(
         source,
         stream,
         span_of(tree.this),
-        event_time_span,
+        times,
         dead_letters=settings.get(DEAD_LETTERS),
         site=settings.get("site"),
     )
@@ -129,7 +138,8 @@ def refuse_duplicates(source: Source, names: Iterable[tuple[str, Span]], kind: s
         seen.add(name.lower())
 
 
-def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, ...]:
+def columns_of(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, ...]:
+    """The columns that a declaration lists; refuses one named twice, and types that Spark has not."""
     refuse_duplicates(source, ((item.name, span_of(item.this)) for item in definitions), "column")
     columns = []
     for definition in definitions:
@@ -147,7 +157,7 @@ def _columns(source: Source, definitions: list[exp.ColumnDef]) -> tuple[Column, 
 
 def settings_of(source: Source, settings: list[Setting]) -> dict[str, Setting]:
     refuse_duplicates(source, ((setting.this, span_of(setting)) for setting in settings), "setting")
-    known = ("format", *STREAM_KEYS, DEAD_LETTERS)
+    known = STREAM_SETTINGS
     return {
         setting.this.lower() if setting.this.lower() in known else setting.this: setting
         for setting in settings
@@ -169,11 +179,12 @@ def _max_ahead(source: Source, settings: dict[str, Setting]) -> int | None:
     setting = settings.get("max_ahead")
     if setting is not None and str(setting.args["value"]).lower() == NO_LIMIT:
         return None
-    given = _duration(source, settings, "max_ahead")
+    given = duration_of(source, settings, "max_ahead")
     return DAY_US if given is None else given
 
 
-def _duration(source: Source, settings: dict[str, Setting], key: str) -> int | None:
+def duration_of(source: Source, settings: dict[str, Setting], key: str) -> int | None:
+    """What a setting says of time, in microseconds; None if it is not there."""
     value = value_of(source, settings, key)
     if value is None:
         return None
@@ -204,22 +215,18 @@ def connector_of(source: Source, name: exp.Expr, settings: dict[str, Setting], k
     return Connector(format_name, options, tuple((key, source.line(each)) for key, each in written))
 
 
-def _with_event_time(source: Source, stream: Stream, span: Span) -> Stream:
-    """The stream with its event time spelt as the column is declared."""
-    if stream.event_time is None:
-        return stream
-    column = stream.column(stream.event_time)
-    if column is None:
-        close = nearest(stream.event_time, [column.name for column in stream.columns])
+def _with_event_time(source: Source, stream: Stream, times: Mapping[str, Setting]) -> Stream:
+    """The stream with its event time, spelt as the column is declared."""
+    written, unit, format_ = (str(times[key].args["value"]) if key in times else None for key in TIME_KEYS)
+    try:
+        return replace(stream, event_time=None).with_event_time(written, unit, format_)
+    except EventTimeError as problem:
+        at = times.get(problem.setting, times["event_time"])
+        raise source.refuse(problem.problem, at, problem.advice) from None
+    except LookupError:
+        close = nearest(str(written), [column.name for column in stream.columns])
         raise source.refuse(
-            f"event_time names no column of {stream.name}: '{stream.event_time}'",
-            span,
+            f"event_time names no column of {stream.name}: '{written}'",
+            times["event_time"],
             f"Did you mean {close}?" if close else f"Columns: {', '.join(c.name for c in stream.columns)}.",
-        )
-    if column.type not in EVENT_TIME_TYPES:
-        raise source.refuse(
-            f"event_time {column.name} is {column.type}, which is no time",
-            span,
-            "An event time is a TIMESTAMP or TIMESTAMP_NTZ column; windows are measured on it.",
-        )
-    return replace(stream, event_time=column.name)
+        ) from None

@@ -18,7 +18,14 @@ from watersmeet.sql.syntax.declare import (
 from watersmeet.sql.syntax.dialect import CreateLink, CreateSite, Setting
 from watersmeet.sql.syntax.refuse import Source, nearest, span_of
 
-LINK_FORMATS = ("parquet",)
+LINK_NEEDS = {
+    "parquet": (("path",), "Name the folder that both sites reach: WITH (format = 'parquet', path = '...')."),
+    "kafka": (
+        ("bootstrap", "topic"),
+        "Name the broker and a topic of its own: "
+        "WITH (format = 'kafka', bootstrap = 'host:9092', topic = '...').",
+    ),
+}
 
 
 def declare_sites(
@@ -58,6 +65,12 @@ def declare_links(
                 item.this,
                 "There is one link for each direction. Leave one out.",
             )
+        if any(_is_one_topic(link, other) for other in found):
+            raise source.refuse(
+                f"the link from {link.source} to {link.target} is a topic that another link has",
+                item.this,
+                "Each link needs a topic of its own, or its reader gets what is not for it.",
+            )
         found.append(link)
     return tuple(found)
 
@@ -89,23 +102,29 @@ def _link(source: Source, item: CreateLink, known: Sequence[str]) -> Link:
             "What stays at a site crosses no link. Name another site.",
         )
     connector = connector_of(source, item.this, settings_of(source, item.args.get("settings") or []), "link")
-    if connector.format.lower() not in LINK_FORMATS:
+    if connector.format.lower() not in LINK_NEEDS:
         raise source.refuse(
-            f"links of format {connector.format} do not run yet",
+            f"a link has no format {connector.format}",
             item.this,
-            "A link is a folder that both sites reach: WITH (format = 'parquet', path = '...').",
+            "It is a folder that both sites reach: WITH (format = 'parquet', path = '...'), or a topic: "
+            "WITH (format = 'kafka', bootstrap = 'host:9092', topic = '...').",
         )
-    if connector.option("path") is None:
-        raise source.refuse(
-            f"the link from {ends[0]} to {ends[1]} has no path",
-            item.this,
-            "Name the folder that both sites reach: WITH (format = 'parquet', path = '...').",
-        )
+    needed, advice = LINK_NEEDS[connector.format.lower()]
+    for option in needed:
+        if connector.option(option) is None:
+            raise source.refuse(f"the link from {ends[0]} to {ends[1]} has no {option}", item.this, advice)
     return Link(ends[0], ends[1], connector)
 
 
 def _way(link: Link) -> tuple[str, str]:
     return link.source, link.target
+
+
+def _is_one_topic(link: Link, other: Link) -> bool:
+    ours, theirs = link.connector, other.connector
+    return ours.option("topic") is not None and all(
+        ours.option(name) == theirs.option(name) for name in ("topic", "bootstrap")
+    )
 
 
 def _lacks(names: Collection[str], name: str) -> bool:

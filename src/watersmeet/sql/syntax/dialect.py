@@ -52,6 +52,18 @@ class CreateStream(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "settings": False}
 
 
+class CreateView(exp.Expression):
+    """CREATE VIEW this AS expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
+class CreateTable(exp.Expression):
+    """CREATE TABLE name (columns) WITH (settings)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "settings": False}
+
+
 class CreateSink(exp.Expression):
     """CREATE SINK name WITH (settings)."""
 
@@ -70,7 +82,7 @@ class CreateLink(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "settings": False}
 
 
-Declaration = CreateStream | CreateSink | CreateSite | CreateLink
+Declaration = CreateStream | CreateView | CreateTable | CreateSink | CreateSite | CreateLink
 
 
 class InsertInto(exp.Expression):
@@ -200,10 +212,26 @@ class CqlParser(SparkParser):
         kind = self._curr
         if self._match_text_seq("STREAM"):
             name = self._parse_name("stream")
+            if self._match(TokenType.ALIAS):
+                raise self._refuse(
+                    f"stream {name.name} would be the answers of a query, whose progress no sink keeps",
+                    self._prev,
+                    f"Over one stream write CREATE VIEW {name.name} AS SELECT ... Join all in one FROM, or "
+                    "write the answers and answer_time into files, and declare these as a stream with "
+                    "event_time = 'answer_time' and a lateness as long as one stream may be behind another.",
+                )
             columns = self._parse_wrapped_csv(self._parse_stream_column) if self._at_paren() else []
             return self.expression(
                 CreateStream(this=name, expressions=columns, settings=self._parse_settings())
             )
+        if self._match_text_seq("TABLE"):
+            name = self._parse_name("table")
+            columns = self._parse_wrapped_csv(self._parse_stream_column) if self._at_paren() else []
+            return self.expression(
+                CreateTable(this=name, expressions=columns, settings=self._parse_settings())
+            )
+        if self._match_text_seq("VIEW"):
+            return self._parse_view()
         if self._match_text_seq("SINK"):
             name = self._parse_name("sink")
             return self.expression(CreateSink(this=name, settings=self._parse_settings()))
@@ -215,8 +243,20 @@ class CqlParser(SparkParser):
         raise self._refuse(
             f"CREATE {kind.text.upper()} is not part of the language" if kind else "CREATE what?",
             kind,
-            "Write CREATE STREAM name (columns) WITH (...), or CREATE SINK, SITE or LINK.",
+            "Write CREATE STREAM name (columns) WITH (...), or CREATE VIEW, TABLE, SINK, SITE or LINK.",
         )
+
+    def _parse_view(self) -> CreateView:
+        name = self._parse_name("view")
+        if self._at_paren():
+            raise self._refuse(
+                "a view takes no list of columns", self._curr, "Name its columns in the SELECT, with AS."
+            )
+        query = self._parse_ddl_select() if self._match(TokenType.ALIAS) else None
+        if query is None:
+            advice = f"Write CREATE VIEW {name.name} AS SELECT ... FROM stream."
+            raise self._refuse("a view is a SELECT", self._curr, advice)
+        return self.expression(CreateView(this=name, expression=query))
 
     def _parse_link(self) -> CreateLink:
         source = self._parse_name("link")

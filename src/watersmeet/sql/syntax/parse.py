@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import Token, TokenType, exp
@@ -28,7 +28,7 @@ _STATEMENTS = (TokenType.CREATE, TokenType.INSERT, TokenType.SELECT, TokenType.W
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT as written: its tree, where it is inserted, and where its EMIT EVERY stands."""
+    """A SELECT as written: its tree, where it is inserted, and where its EMIT stands."""
 
     source: Source
     tree: exp.Expr
@@ -141,11 +141,14 @@ def _check_brackets(source: Source, tokens: list[Token]) -> None:
 
 
 def _cut_emit(source: Source, tokens: list[Token]) -> tuple[list[Token], Span | None]:
-    """The tokens before EMIT EVERY, which ends a statement, and the span of that clause."""
+    """The tokens before EMIT EVERY or EMIT AT, which ends a statement, and the span of that clause."""
     for index in range(1, len(tokens) - 1):
         token, following = tokens[index], tokens[index + 1]
         dotted = tokens[index - 1].token_type in (TokenType.DOT, TokenType.ALIAS)
-        if token.text.upper() == "EMIT" and following.text.upper() == "EVERY" and not dotted:
+        word = following.text.upper()
+        if word == "AT" and [each.text.upper() for each in tokens[index + 2 : index + 3]] != ["END"]:
+            continue  # a column called emit, under an alias
+        if token.text.upper() == "EMIT" and word in ("EVERY", "AT") and not dotted:
             if index + 2 == len(tokens):
                 at = Span(token.start, following.end + 1)
                 raise source.refuse("EMIT EVERY needs a duration", at, "Write EMIT EVERY 10 SECONDS.")
@@ -157,7 +160,7 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
     """One statement's tree. Whatever sqlglot trips over becomes a refusal: its parser may raise anything."""
     try:
         parser = CqlParser(dialect=Cql(), error_level=ErrorLevel.IMMEDIATE)
-        trees = parser.parse(list(_join_words(tokens)), source.text)
+        trees = parser.parse(list(_join_words(list(_read_quoted_names(source, tokens)))), source.text)
     except CqlSyntaxError as problem:
         raise source.refuse(problem.problem, problem.span, problem.advice) from None
     except RecursionError:
@@ -175,7 +178,18 @@ def _parse_tree(source: Source, tokens: list[Token]) -> exp.Expr:
     return trees[0]
 
 
-def _join_words(tokens: list[Token]) -> Iterator[Token]:
+def _read_quoted_names(source: Source, tokens: Sequence[Token]) -> Iterator[Token]:
+    """Double quotes beside a dot hold a name, as in "my orders"."the id"; elsewhere, as in Spark, a text."""
+    dots = [token.token_type == TokenType.DOT for token in tokens]
+    for index, token in enumerate(tokens):
+        by_dot = any(dots[max(0, index - 1) : index] + dots[index + 1 : index + 2])
+        if by_dot and token.token_type == TokenType.STRING and source.text[token.start] == '"':
+            yield Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+        else:
+            yield token
+
+
+def _join_words(tokens: Sequence[Token]) -> Iterator[Token]:
     """Keywords of two words are one token, also where a comment stands between them."""
     index = 0
     while index < len(tokens):

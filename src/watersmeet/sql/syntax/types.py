@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -76,6 +77,19 @@ def read_type(text: str) -> exp.DataType | None:
         return exp.DataType.build(text, dialect="spark")
     except Exception:
         return None
+
+
+def field_type(name: str | None, path: Iterable[str]) -> str | None:
+    """The type of a field inside a struct, or inside structs in it; None where that is not known."""
+    for part in path:
+        struct = read_type(name) if name and name.startswith("struct<") else None
+        kinds = [
+            item.args.get("kind")
+            for item in (struct.expressions if struct else [])
+            if item.name.lower() == part.lower()
+        ]
+        name = spell_type(kinds[0]) if kinds and isinstance(kinds[0], exp.DataType) else None
+    return name or None
 
 
 def comparison_type(left: str, right: str) -> str | None:

@@ -2,6 +2,7 @@
 
 RANGE 10 MINUTES   RANGE '10 minutes'   RANGE INTERVAL 10 MINUTES   range 10 min   RANGE 1 min 30 s
 TUMBLE 10 MINUTES  TUMBLE 100 ROWS      ROWS 100                    UNBOUNDED      RANGE UNBOUNDED
+PARTITION BY k, j ROWS 1
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from __future__ import annotations
 import re
 
 from watersmeet.errors import Span, SqlError
-from watersmeet.query import UNBOUNDED, Window, parse_duration, range_us, rows, tumble_rows, tumble_us
+from watersmeet.query import (
+    UNBOUNDED,
+    Window,
+    last_of_each,
+    parse_duration,
+    range_us,
+    rows,
+    tumble_rows,
+    tumble_us,
+)
 from watersmeet.query.duration import unit_us
 from watersmeet.sql.syntax.refuse import Source, nearest
 
@@ -20,10 +30,15 @@ UNIT_NAMES = (
 )  # fmt: skip
 
 _EXAMPLES = "Write [RANGE 10 MINUTES], [TUMBLE 10 MINUTES], [ROWS 100], [TUMBLE 100 ROWS] or [UNBOUNDED]."
+_PARTITIONED = "For the last tuple of each value write [PARTITION BY column ROWS 1]."
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION")
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _ROW_COUNT = re.compile(r"(?P<count>[-+]?[\d._]+)\s*rows?", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]+")
+_COLUMN = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
+_PARTITION = re.compile(
+    rf"PARTITION BY\s*(?P<columns>{_COLUMN}(?:\s*,\s*{_COLUMN})*)\s*\bROWS\b\s*(?P<size>.*)", re.IGNORECASE
+)
 
 
 def read_window(source: Source, span: Span) -> Window:
@@ -45,14 +60,36 @@ def read_window(source: Source, span: Span) -> Window:
             return tumble_us(read_duration(source, span, size, "a window"))
         case "ROWS":
             return rows(_read_count(source, span, _count_in(size)))
-    close = nearest(kind, ("RANGE", "TUMBLE", "ROWS", "UNBOUNDED"))
+        case "PARTITION":
+            return _read_partition(source, span, text)
+    close = nearest(kind, ("RANGE", "TUMBLE", "ROWS", "PARTITION", "UNBOUNDED"))
     hint = f"Did you mean {close}? " if close else ""
     raise source.refuse(f"'{text}' is not a window", span, hint + _EXAMPLES)
 
 
-def read_emit(source: Source, span: Span) -> int:
-    """The tick of an EMIT EVERY clause, in microseconds."""
-    _emit, _every, *duration = _plain(source.slice(span)).split(" ")
+def _read_partition(source: Source, span: Span, text: str) -> Window:
+    """PARTITION BY and what follows; whether the stream has such columns is for others to say."""
+    found = _PARTITION.fullmatch(text)
+    if found is None:
+        instead = (
+            "columns and a number of rows" if "." not in text else "plain names of the stream's own columns"
+        )
+        raise source.refuse(f"PARTITION BY takes {instead}", span, _PARTITIONED)
+    names = [_unquoted(name) for name in re.findall(_COLUMN, found["columns"])]
+    return last_of_each(names, _read_count(source, span, _count_in(found["size"])))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def read_emit(source: Source, span: Span) -> int | None:
+    """The tick of an EMIT EVERY clause, in microseconds; None for EMIT AT END."""
+    _emit, kind, *duration = _plain(source.slice(span)).split(" ")
+    if kind.upper() == "AT":
+        if len(duration) > 1:
+            raise source.refuse("EMIT AT END comes last", span, "Put it at the end of the statement.")
+        return None
     if any(word.upper() in _CLAUSES for word in duration):
         raise source.refuse("EMIT EVERY comes last", span, "Put it at the end of the statement.")
     return read_duration(source, span, " ".join(duration), "EMIT EVERY")

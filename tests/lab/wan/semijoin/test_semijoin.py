@@ -16,16 +16,16 @@ from tests.lab.compared import Case, Compared, tuples_of
 from tests.lab.wan.semijoin.plans import model_of, random_plan
 from tests.strategies import cases
 from watersmeet.errors import ConfigurationError
-from watersmeet.lab.wan.feed import Feed, Member, feed_of, feeds_of
-from watersmeet.lab.wan.semijoin.oneway.items import Item
-from watersmeet.lab.wan.semijoin.oneway.messages import Ship, Tuples
+from watersmeet.lab.wan.feed import Feed, feed_of, feeds_of
 from watersmeet.lab.wan.semijoin.run import Execution, SemijoinRun, Settings, execute
-from watersmeet.lab.wan.semijoin.steps import Running
-from watersmeet.lab.wan.semijoin.tree_level import Level
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method
 from watersmeet.plan.sites.semijoin.model import Reading, SemijoinModel
+from watersmeet.plan.sites.semijoin.multiway.steps import Running
+from watersmeet.plan.sites.semijoin.multiway.tree_level import Level
+from watersmeet.plan.sites.semijoin.oneway.items import Item, Member
+from watersmeet.plan.sites.semijoin.oneway.messages import Ship, Tuples
 from watersmeet.plan.sites.semijoin.plan import Ordering, SemijoinPlan
 from watersmeet.plan.sites.semijoin.semijoin import optimize_semijoin
 from watersmeet.plan.statistics.statistics import Link

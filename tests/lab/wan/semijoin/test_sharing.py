@@ -11,11 +11,11 @@ from tests.lab.wan.semijoin.plans import model_of, random_plan
 from tests.plan.joins import join_graph
 from watersmeet.lab.wan.feed import feeds_of
 from watersmeet.lab.wan.semijoin.run import SemijoinRun, Settings, execute
-from watersmeet.lab.wan.semijoin.steps import shared_copies
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.plan.sites.semijoin.cost import Method
 from watersmeet.plan.sites.semijoin.model import Reading
+from watersmeet.plan.sites.semijoin.multiway.steps import shared_copies
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.plan.statistics.statistics import Link
 from watersmeet.query import (

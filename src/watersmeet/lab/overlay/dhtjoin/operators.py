@@ -136,6 +136,8 @@ def operator_tree(query: Query, plan: DhtJoinPlan) -> Operator:
             raise ConfigurationError(
                 f"{item.alias}: DHTJoin runs over sliding time windows, not {item.window.pretty()}"
             )
+    if query.tree:
+        raise ConfigurationError("DHTJoin evaluates inner joins: write JOIN ... ON")
     if query.distinct or query.aggregate:
         raise ConfigurationError("DHTJoin answers plain SELECT queries, without DISTINCT or GROUP BY")
     return _operator(query, plan.root)

@@ -304,6 +304,8 @@ def check_supported(query: Query) -> None:
     """Refuses what RJoin does not evaluate: it joins several relations by equal attributes."""
     if len(query.inputs) < 2:
         raise ConfigurationError("RJoin evaluates joins: the query reads one stream only")
+    if query.tree:
+        raise ConfigurationError("RJoin evaluates inner joins: write JOIN ... ON")
     if query.aggregate:
         raise ConfigurationError("RJoin evaluates joins without aggregates")
     if query.distinct and any(item.window.counts_rows for item in query.inputs):

@@ -137,9 +137,13 @@ def sample_seconds(query: Query, statistics: Statistics, seconds: float) -> floa
 
 
 def simulate_advice(
-    advice: SiteAdvice, statistics: Statistics, sample: SiteSample, seconds: float
+    advice: SiteAdvice,
+    statistics: Statistics,
+    sample: SiteSample,
+    seconds: float,
+    also: SiteOption | None = None,
 ) -> SiteSimulation:
-    """Runs the advised plan and the simple baseline over a sample's last seconds."""
+    """Runs the advised plan, the simple baseline, and `also` another option over a sample's last seconds."""
     reach_s = (sample.end_us - sample.start_us) / SECOND_US
     if reach_s <= 0:
         raise ConfigurationError("the sample has no time in which all streams have tuples: take more rows")
@@ -149,7 +153,10 @@ def simulate_advice(
     start = sample.start_us + round(filled * SECOND_US)
     until = start + round(seconds * SECOND_US)
     shorter = sample.until(until)
-    chosen = [advice.chosen] if advice.chosen is advice.baseline else [advice.chosen, advice.baseline]
+    chosen = [advice.chosen]
+    for one in (advice.baseline, also):
+        if one is not None and not any(one is known for known in chosen):
+            chosen.append(one)
     span = Span(start, until)
     options = tuple(run_option(option, advice, statistics, shorter, span) for option in chosen)
     return SiteSimulation(sample.origin, seconds, filled, wanted, options)

@@ -27,13 +27,18 @@ from typing import Any
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.lab.simulation import SECOND_US, Simulator
-from watersmeet.lab.wan.feed import Feed, Member, row_of
+from watersmeet.lab.wan.feed import Feed, row_of
 from watersmeet.lab.wan.network import Link, Wan
-from watersmeet.lab.wan.semijoin.delays import plan_delays
+from watersmeet.lab.wan.semijoin.by_interval import ends_by_interval, items_by_interval
 from watersmeet.lab.wan.semijoin.ledger import Ledger
-from watersmeet.lab.wan.semijoin.oneway.halves import Receiver, Source, Target
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, ends_by_interval, items_by_interval
-from watersmeet.lab.wan.semijoin.oneway.messages import (
+from watersmeet.oracle.evaluate import evaluate
+from watersmeet.plan.sites.semijoin.model import SemijoinModel
+from watersmeet.plan.sites.semijoin.multiway.delays import plan_delays
+from watersmeet.plan.sites.semijoin.multiway.step_sizes import step_sizes
+from watersmeet.plan.sites.semijoin.multiway.steps import Pace, Running, running_steps, tree_levels
+from watersmeet.plan.sites.semijoin.oneway.halves import Receiver, Source, Target
+from watersmeet.plan.sites.semijoin.oneway.items import Ended, Item, Member
+from watersmeet.plan.sites.semijoin.oneway.messages import (
     HEARTBEAT_BYTES,
     Actions,
     Output,
@@ -41,9 +46,6 @@ from watersmeet.lab.wan.semijoin.oneway.messages import (
     Wasted,
     Work,
 )
-from watersmeet.lab.wan.semijoin.steps import Pace, Running, member_windows, running_steps, tree_levels
-from watersmeet.oracle.evaluate import evaluate
-from watersmeet.plan.sites.semijoin.model import SemijoinModel
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.query import Query
 
@@ -129,7 +131,7 @@ class Execution:
     ) -> None:
         self.plan, self.model, self.settings = plan, model, settings
         self.tau_us = round(model.interval_s * SECOND_US)
-        self.windows = member_windows(feeds)
+        self.windows = {alias: feed.window for alias, feed in feeds.items()}
         times = [ts for feed in feeds.values() for ts in (*feed.times[:1], *feed.times[-1:])]
         first, last = (min(times) // self.tau_us, max(times) // self.tau_us) if times else (0, -1)
         self.intervals = range(first, last + 1)
@@ -137,8 +139,17 @@ class Execution:
         self.batches = {alias: items_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.ending = {alias: ends_by_interval(feed, self.tau_us) for alias, feed in feeds.items()}
         self.delays = plan_delays(plan, settings.delay_us or 0, self._notice_delays())
-        pace = Pace(self.tau_us, first, settings.heartbeats, settings.count_only, settings.silent)
-        self.steps = running_steps(plan, model, self.windows, self.delays, pace)
+        pace = Pace(
+            self.tau_us,
+            first,
+            settings.heartbeats,
+            settings.count_only,
+            settings.silent,
+            vectors="counts" if model.reading == "printed" else "changes",
+            costs=model.costs,
+        )
+        sizes = step_sizes(plan, model)
+        self.steps = running_steps(plan, model.graph, sizes, self.windows, pace, self.delays)
         sites = [stream.site for stream in model.streams]
         simulator = Simulator(first * self.tau_us)
         wan = Wan(simulator, sites, self._links(sites), random.Random(f"{settings.seed} wan"))

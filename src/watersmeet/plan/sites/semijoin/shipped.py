@@ -3,7 +3,7 @@
 The paper's formulas (cost.py) estimate execution time, and say what they leave out: nothing of the vectors
 that keep V2@N1 and M2 up to date, but new values that have no match; every value of S2 that S1 can have at
 all as matching, however few tuples the windows hold; S2's tuples anew for every batch that asks. Here the
-protocols' messages (lab/wan/semijoin/oneway) are counted as they are sent, content only, without framing:
+protocols' messages (plan/sites/semijoin/oneway) are counted as they are sent, content only, without framing:
 
     SP-S, SP-D   whole batches; under ROWS windows SP-S the ends of earlier tuples besides K1           the
     values of a batch, each once dW'2         a tuple of S2 once, if S1 has its value while it lives (SM-S1),

@@ -2,21 +2,28 @@
 
 DIR/spark, DIR/control    as those of any query
 DIR/site.json             the plan's fingerprint, the number of buckets, and whether the input has ended
+DIR/seen.json             the latest event time of the site's own streams, for a plan that is to take over
+DIR/links/TARGET.json     what was put onto a link
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
+from watersmeet.query import BEGINNING
 from watersmeet.spark.jobs.checkpoint import BATCHES, Checkpoint
 from watersmeet.spark.storage.folder import Folder
 
 RECORD = "site.json"
+SEEN = "seen.json"
+NO_TOPICS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -30,17 +37,27 @@ class SiteCheckpoint:
     def spark_folder(self) -> str:
         return f"{self.folder}/spark"
 
-    def begin(self, plan: str, partitions: int) -> int:
-        """The number of buckets to run with: that of a run before. Refuses another plan than that run's."""
+    def begin(self, plan: str, partitions: int, topics: Mapping[str, str] = NO_TOPICS) -> int:
+        """The number of buckets to run with: that of a run before. Refuses another plan than that run's.
+
+        `topics` are the links of Kafka, with their names; one that was a folder before is refused, too.
+        """
         record = self._read()
+        links = {"topics": dict(topics)} if topics else {}
         if record is None or not self._files.holds(BATCHES):
-            self._write({"plan": plan, "partitions": partitions, "ended": False})
+            self._write({"plan": plan, "partitions": partitions, "ended": False, **links})
             return partitions
         if record["plan"] != plan:
             raise ConfigurationError(
                 f"the checkpoint {self.folder} was begun with plan {record['plan']}, and the file and the "
                 f"statistics give plan {plan} now. Put those back that it was begun with (--plan, --stats), "
                 "or start all sites anew with another checkpoint"
+            )
+        if record.get("topics", {}) != dict(topics):
+            raise ConfigurationError(
+                f"the checkpoint {self.folder} was begun with other links: "
+                f"{_links(record.get('topics', {}))}, and the file says {_links(topics)} now. "
+                "Put the links back, or start all sites anew with other checkpoints and links"
             )
         return int(record["partitions"])
 
@@ -54,6 +71,22 @@ class SiteCheckpoint:
         record = self._read()
         if record is not None:
             self._write({**record, "ended": True})
+
+    def seen_us(self) -> int:
+        """The latest event time that the site's own streams have had."""
+        try:
+            text = self._files.read(SEEN)
+            return BEGINNING if text is None else int(json.loads(text)["seen_us"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return BEGINNING  # it is written with the next batch
+
+    def note_seen(self, seen_us: int) -> None:
+        """Remembers it, before anything of the batch leaves the site."""
+        try:
+            self._files.write(SEEN, json.dumps({"seen_us": seen_us}))
+        except OSError as error:
+            said = error.strerror or error
+            raise ConfigurationError(f"the checkpoint {self.folder} cannot be written: {said}") from None
 
     def control(self) -> DataFrame:
         """The control stream."""
@@ -94,3 +127,8 @@ class SiteCheckpoint:
         except OSError as error:
             said = error.strerror or error
             raise ConfigurationError(f"the checkpoint {self.folder} cannot be written: {said}") from None
+
+
+def _links(topics: Mapping[str, str]) -> str:
+    """Links by what they are, as a person says it."""
+    return ", ".join(f"{link} is topic {topic}" for link, topic in sorted(topics.items())) or "folders alone"

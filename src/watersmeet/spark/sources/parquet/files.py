@@ -57,7 +57,9 @@ def file_names(spark: SparkSession, stream: Stream, base: Path) -> FileNames | N
         return None
     if any(key.lower() not in _SOURCE_OPTIONS for key in options):
         return None
-    if stream.event_time is None or any(not is_plain(column.type) for column in stream.columns):
+    if stream.event_time is None or stream.computed_time is not None:
+        return None
+    if any(not is_plain(column.type) for column in stream.columns):
         return None
     with refusals_named(f"stream {stream.name}", source):
         reader = spark.readStream.format("binaryFile").schema(_BINARY_FILES).options(**options)

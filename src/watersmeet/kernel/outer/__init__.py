@@ -1,0 +1,1 @@
+"""Trees of outer, semi and anti joins: nodes that match combinations, and let go of what has no match."""

@@ -1,6 +1,0 @@
-"""One-way joins between two sites, one protocol for each method (Tran and Lee, 2010, section 3)."""
-
-from watersmeet.lab.wan.semijoin.oneway.halves import Join, Receiver, Source, Target
-from watersmeet.lab.wan.semijoin.oneway.items import Ended, Item, Key
-
-__all__ = ["Ended", "Item", "Join", "Key", "Receiver", "Source", "Target"]

@@ -1,0 +1,1 @@
+"""What declarations say beside names: event times, sites and their links, views."""

@@ -1,0 +1,1 @@
+"""Semijoin plans at a site on Spark: lanes of halves in stateful buckets, and mail between the sites."""

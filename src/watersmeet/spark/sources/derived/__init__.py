@@ -1,0 +1,1 @@
+"""What is made of sources before they are packed: the rows of views, and tables to join them with."""
