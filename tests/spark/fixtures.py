@@ -80,6 +80,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connectors: dict[str, str]) 
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _settings_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What one test sets in the shared session is not set in the next one."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    conf = request.getfixturevalue("spark").conf
+    before = conf.getAll
+    yield
+    after = conf.getAll
+    for key in after.keys() - before.keys():
+        conf.unset(key)
+    for key, value in before.items():
+        if after.get(key) != value:
+            conf.set(key, value)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test that asks for the session is a Spark test."""
     for item in items:
