@@ -72,6 +72,7 @@ def messages(spark: SparkSession, bootstrap: str, topic: str):  # type: ignore[n
 
 
 @pytest.mark.spark
+@pytest.mark.variant  # it starts a broker of its own; links that are folders go the same way
 def test_each_row_counts_once_although_the_topic_holds_all_of_it_twice(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

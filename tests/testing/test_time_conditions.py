@@ -12,7 +12,7 @@ from watersmeet.sql import bind_query
 from watersmeet.testing import InProcessEngine, Setup, declare
 
 S = 1_000_000
-CASES = 24
+CASES = 16
 STREAMS = [
     declare(name, "k BIGINT, v BIGINT, ts TIMESTAMP", event_time="ts", lateness="4 seconds")
     for name in "abcd"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,20 +15,22 @@ pytestmark = pytest.mark.slow
 
 # By seed of `tests/testing/random_cases.py`: what Spark itself does between the tasks differs in each.
 ROWS = {28: "rows", 75: "numbered", 90: "distinct", 7: "aggregate"}
-FURTHER = (75, 90)  # whose stages other tests run through Spark as well
+FURTHER = (28, 75, 90, 43)  # whose stages other tests run through Spark as well
 FILES = {43: "files", 99: "files"}
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.variant) if seed in FURTHER else seed for seed in ROWS]
-)
+def _seeds(cases: dict[int, str]) -> list[Any]:
+    return [pytest.param(seed, marks=pytest.mark.variant) if seed in FURTHER else seed for seed in cases]
+
+
+@pytest.mark.parametrize("seed", _seeds(ROWS))
 def test_answers_are_the_oracles_where_spark_reads(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     case = draw_case(seed)
     assert case.variant == ROWS[seed]
     check(spark, tmp_path, case.query, case.batches)
 
 
-@pytest.mark.parametrize("seed", FILES)
+@pytest.mark.parametrize("seed", _seeds(FILES))
 def test_answers_are_the_oracles_where_files_are_read_directly(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:

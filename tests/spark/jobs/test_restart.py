@@ -92,6 +92,7 @@ def test_a_flush_that_was_cut_short_is_finished_on_resume(spark: SparkSession, t
         _run(spark, case)
 
 
+@pytest.mark.variant  # the test above finishes a flush, tests/spark/pace a backlog over several batches
 def test_what_has_come_when_a_flush_is_finished_is_not_after_its_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_database_that_cannot_be_reached_is_reported_at_the_start(
         write(named, sink(server, "t"), tmp_path)
 
 
+@pytest.mark.variant  # test_foreach_batch.py shows that a batch done again has the same answers
 def test_a_batch_of_a_join_done_again_gives_its_answers_the_same_ids(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:
