@@ -17,9 +17,9 @@ WINDOW_FAULTS = (
     ),
     Fault(
         "values whose hashes collide are one value",
-        "kernel/state/latest_rows.py",
-        "if same.all():",
-        "if same.any():",
+        "kernel/columns/value_slots.py",
+        "doubtful = doubtful[~same(rows[left[doubtful]], firsts[doubtful])]",
+        "doubtful = doubtful[:0]",
         WINDOWS[1:],
     ),
     Fault(

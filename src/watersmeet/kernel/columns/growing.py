@@ -11,6 +11,7 @@ import numpy.typing as npt
 from watersmeet.kernel.columns.hash_index import Longs
 
 _ENTRIES_PER_RUN = 16  # fewer than this on average, and each entry has a number of its own
+_MOST_RUNS = 1024  # to look for an entry's run among more would take longer than to fetch its number
 
 
 @numba.njit(cache=True)
@@ -39,11 +40,15 @@ class GrowingColumn:
 
     def put(self, start: int, new: npt.NDArray[Any]) -> None:
         stop = start + len(new)
-        if stop > len(self.values):
-            grown = np.empty(max(stop, 2 * len(self.values)), self.values.dtype)
-            grown[:start] = self.values[:start]
-            self.values = grown
+        self.reserve(start, stop)
         self.values[start:stop] = new
+
+    def reserve(self, count: int, most: int) -> None:
+        """Room for so many rows, of which the first `count` are kept."""
+        if most > len(self.values):
+            grown = np.empty(max(most, 2 * len(self.values)), self.values.dtype)
+            grown[:count] = self.values[:count]
+            self.values = grown
 
     def keep(self, chosen: npt.NDArray[np.bool_]) -> None:
         """Leaves of the first `len(chosen)` rows those that are chosen."""
@@ -84,7 +89,8 @@ class RowNumbers:
             added = rows[begins] - start - begins
             if len(self._added) and added[0] == self._added[-1]:
                 begins, added = begins[1:], added[1:]
-            if (len(self._starts) + len(begins)) * _ENTRIES_PER_RUN <= max(start + len(rows), 256):
+            runs = len(self._starts) + len(begins)
+            if runs <= _MOST_RUNS and runs * _ENTRIES_PER_RUN <= max(start + len(rows), 256):
                 self._starts = np.append(self._starts, start + begins)
                 self._added = np.append(self._added, added)
                 return

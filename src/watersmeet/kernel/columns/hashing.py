@@ -98,6 +98,11 @@ def combine_hashes(hashes: Sequence[Hashes]) -> Hashes:
     return combined
 
 
+def next_hashes(hashes: Hashes) -> Hashes:
+    """Other hashes of the same values, for those that collide."""
+    return np.asarray(_hash_words(hashes + _NULL))
+
+
 def hash_column(column: pa.Array) -> Hashes:
     """A hash per row; NULL rows get one constant."""
     if isinstance(column, pa.ChunkedArray):
