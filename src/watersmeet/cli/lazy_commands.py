@@ -57,6 +57,11 @@ COMMANDS = {
         "explain_command",
         "Show how a pipeline file would run: join graph, routing, stages, what is kept and for how long.",
     ),
+    "state": Command(
+        "state",
+        "state_command",
+        "Show what a query keeps: live tuples by input and bucket, their bytes, age and frequent values.",
+    ),
     "analyze": Command(
         "analyze",
         "analyze_command",

@@ -127,6 +127,10 @@ class Checkpoint:
         if moved_in != record:
             self._write(moved_in)
 
+    def record(self) -> Record | None:
+        """What is known of the query that was started here; None on a new folder."""
+        return self._read()
+
     def has_ended(self) -> bool:
         """Whether an earlier run has ended the input for good."""
         record = self._read()

@@ -27,7 +27,7 @@ from watersmeet.kernel.columns import narrowed
 from watersmeet.spark.exchange.packed_chunk import decode, encode
 from watersmeet.spark.tuning import Tuning
 
-_HEAD_KEY = ("head",)
+HEAD = "head"  # the key of the head record
 
 
 # So many values of its own; or a bundle, where the chunk starts in it, and its length.
@@ -57,7 +57,7 @@ class StateLog:
 
     def read_head(self, fingerprint: str) -> Head:
         """The head, refused if it was written by another plan."""
-        stored = self._log.getValue(_HEAD_KEY)
+        stored = self._log.getValue((HEAD,))
         if stored is None:
             return Head(fingerprint)
         record = json.loads(bytes(stored[0]))
@@ -105,7 +105,7 @@ class StateLog:
             self._log.removeKey(_bundle_key(bundle))
         tokens = (*head.tokens[1 - self._tuning.tokens_kept :], secrets.token_hex(8))
         new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
-        self._log.updateValue(_HEAD_KEY, (_dump(new),))
+        self._log.updateValue((HEAD,), (_dump(new),))
         return new
 
     def _append(self, changes: Changes, taken: set[int]) -> dict[tuple[str, int], ChunkLocation]:
