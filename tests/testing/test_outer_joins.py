@@ -201,8 +201,8 @@ def test_what_does_not_go_with_trees_is_refused_in_words() -> None:
     limit = StateLimit(1 << 20, Shed.NONE)
     with pytest.raises(ConfigurationError, match="limit of memory would lose rows"):
         InProcessEngine(query(AB), Setup(state_limit=limit))
-    with pytest.raises(ConfigurationError, match="routed by shares, not by pipeline"):
-        InProcessEngine(query(AB), Setup(routing="pipeline"))
+    with pytest.raises(ConfigurationError, match="by shares or as a pipeline, not by rewrite"):
+        InProcessEngine(query(AB), Setup(routing="rewrite"))
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.routing.decide import decide_routing
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares, TreePipeline
 from watersmeet.plan.state_format import StateIdentity, identify_query
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Query
+from watersmeet.query import JoinGraph, Query
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,16 @@ class PhysicalPlan:
                 return hypercube.replication(alias)
             case Pipeline(dataflow) | Rewrite(dataflow):
                 return sum(relation.slot == alias for relation in dataflow.relations)
-            case Native():
+            case TreePipeline() | Native():
                 return 1
+
+    @property
+    def travelling(self) -> Query:
+        """The query, its graph saying by what its tuples are sent to their buckets."""
+        if not isinstance(self.routing, TreePipeline):
+            return self.query
+        keys = tuple(stage.key for stage in self.routing.staged.stages)
+        return replace(self.query, graph=JoinGraph(self.query.graph.aliases, keys))
 
     def pretty(self) -> str:
         """The plan in a line; `explain_plan` has all of it."""

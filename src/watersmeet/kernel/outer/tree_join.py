@@ -18,7 +18,6 @@ import pyarrow as pa
 from watersmeet.kernel.join.multiway import MultiwayJoin
 from watersmeet.kernel.join.snapshot import Snapshot
 from watersmeet.kernel.join.step_counts import StepCounts
-from watersmeet.kernel.late_payload import LatePayload
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, POSITION, TS, InputLayout, JoinLayout, check_chunk
 from watersmeet.kernel.outer.condition import holds
 from watersmeet.kernel.outer.node import LEFT, RIGHT, JoinedSides, NodeJoin
@@ -27,10 +26,12 @@ from watersmeet.kernel.outer.tree_layout import (
     BlockLayout,
     NodeLayout,
     OuterLayout,
+    ReceivedLayout,
     TreeLayout,
     columns_of_inputs,
     delay_us,
     inputs_of,
+    kept_columns,
     position_columns,
     walk,
 )
@@ -72,11 +73,13 @@ class TreeJoin:
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
         positions: Mapping[str, RowPositions] | None = None,
-        late: LatePayload | None = None,
+        received: Mapping[int, Sequence[pa.RecordBatch]] | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
-        Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
+        Tuples before the previous watermark are late: dropped and counted. What is `received` of parts that
+        other stages join never is: it comes `delay_us` behind the watermark, at the latest. The iterator must
+        be exhausted.
         """
         self.counts = StepCounts()
         known = positions or {}
@@ -85,7 +88,8 @@ class TreeJoin:
                 node.settle_positions(alias, own)
         for node in self._nodes.values():
             node.probes = 0
-        for found in self._run(self._tree.root, _Batch(new, known, max(watermark, self.watermark))):
+        batch = _Batch(new, known, max(watermark, self.watermark), received or {})
+        for found in self._run(self._tree.root, batch):
             self.counts.answers += len(found)
             times = {ANSWER_TS: pa.array(found.ts), ANSWER_END: pa.array(found.ends)}
             yield pa.table({**{name: found.columns[name] for name in self._tree.answers}, **times})
@@ -95,10 +99,7 @@ class TreeJoin:
     @property
     def settled_us(self) -> int:
         """No answer yet to come has an earlier t: the same in every bucket at one watermark."""
-        if self.watermark == NEVER:
-            return NEVER
-        assert self._delay_us is not None, "under such windows answers come as late as they like"
-        return max(BEGINNING, self.watermark - self._delay_us)
+        return _behind(self.watermark, self._delay_us)
 
     @property
     def stores(self) -> dict[str, StoredInput]:
@@ -175,12 +176,13 @@ class TreeJoin:
                 layout = JoinLayout(part.inputs, self.layout.delayed)
                 self._blocks[id(part)] = MultiwayJoin(layout, None, self.tuning)
             return
+        if isinstance(part, ReceivedLayout):
+            return
         below, leaving, kept = {LEFT: part.left, RIGHT: part.right}, {}, {}
         for name, side in below.items():
             own = columns_of_inputs(side)
             leaving[name] = tuple(column for column in needed if column in own)
-            read = tuple(column for column in part.read if column in own)
-            kept[name] = tuple(dict.fromkeys([*leaving[name], *read, *position_columns(side)]))
+            kept[name] = kept_columns(part, side, needed)
             self._add(side, kept[name])
         number = len(self._nodes)
         sides = {
@@ -194,6 +196,9 @@ class TreeJoin:
         if isinstance(part, BlockLayout):
             yield from self._filtered(part, self._block(part, batch))
             return
+        if isinstance(part, ReceivedLayout):
+            yield from map(_combinations, batch.received.get(part.number, ()))
+            return
         node = self._nodes[id(part)]
         for name, below in ((LEFT, part.left), (RIGHT, part.right)):
             for new in _gathered(self._run(below, batch), self.tuning.block_bytes):
@@ -204,7 +209,9 @@ class TreeJoin:
 
     def _least_ts(self, part: TreeLayout, batch: _Batch) -> int:
         """What a part of the tree brings from the next step on has no earlier t."""
-        return batch.watermark if isinstance(part, BlockLayout) else self._nodes[id(part)].least_ts
+        if isinstance(part, NodeLayout):
+            return self._nodes[id(part)].least_ts
+        return _behind(batch.watermark, delay_us(part))
 
     def _block(self, part: BlockLayout, batch: _Batch) -> Iterator[Combinations]:
         if len(part.inputs) == 1:
@@ -218,8 +225,7 @@ class TreeJoin:
         known = {alias: positions for alias, positions in batch.positions.items() if alias in own}
         for table in join.step(tuples, batch.watermark, known):
             columns = {name: table[name].combine_chunks() for name in table.column_names}
-            ts, ends = (np.asarray(columns.pop(name)) for name in (ANSWER_TS, ANSWER_END))
-            yield Combinations(ts, ends, columns)
+            yield _with_times(columns)
         join.arrived = {}
         self.counts.late.update(join.counts.late)
         self.counts.probes += join.counts.probes
@@ -262,6 +268,26 @@ class _Batch:
     tuples: Mapping[str, pa.RecordBatch]
     positions: Mapping[str, RowPositions]
     watermark: int  # at its end
+    received: Mapping[int, Sequence[pa.RecordBatch]]  # of parts that other stages join, by their numbers
+
+
+def _behind(watermark: int, delay: int | None) -> int:
+    """The earliest t of what comes at most so much behind the watermark."""
+    if watermark == NEVER:
+        return NEVER
+    assert delay is not None, "under such windows answers come as late as they like"
+    return max(BEGINNING, watermark - delay)
+
+
+def _combinations(answers: pa.RecordBatch) -> Combinations:
+    """Answers of another stage as combinations."""
+    return _with_times(dict(zip(answers.schema.names, answers.columns, strict=True)))
+
+
+def _with_times(columns: dict[str, pa.Array]) -> Combinations:
+    """Columns of answers, the times of which are set apart."""
+    ts, ends = (np.asarray(columns.pop(name)) for name in (ANSWER_TS, ANSWER_END))
+    return Combinations(ts, ends, columns)
 
 
 def _gathered(found: Iterable[Combinations], nbytes: int) -> Iterator[Combinations]:

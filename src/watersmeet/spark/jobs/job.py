@@ -173,7 +173,7 @@ class Job(PolledQuery):
 
     def _look_for_causes(self, fresh: list[Progress]) -> None:
         if self._symptoms is None:
-            self._symptoms = Symptoms(self.plan.query)
+            self._symptoms = Symptoms(self.plan.travelling)
         for progress in fresh:
             self._found += self._symptoms.observe(progress)
 
