@@ -38,6 +38,14 @@ def test_answers_are_the_oracles(tree: JoinNode, direct: bool, spark: SparkSessi
 
 
 @pytest.mark.variant
+@pytest.mark.parametrize("direct", [False, True])
+def test_answers_of_stages_are_the_oracles(direct: bool, spark: SparkSession, tmp_path: Path) -> None:
+    """What stops and is resumed is shown in tests/spark/jobs/test_tree_pipeline.py."""
+    asked = query(_tree(JoinKind.FULL, JoinKind.FULL, "v"), {"b": tumble_us(7)}, lateness_us=3)
+    check(spark, tmp_path, asked, random_batches(asked, seed=5), direct=direct, routing="pipeline")
+
+
+@pytest.mark.variant
 def test_answers_are_the_oracles_where_windows_count_rows(spark: SparkSession, tmp_path: Path) -> None:
     asked = query(_tree(JoinKind.LEFT, JoinKind.FULL), {"a": rows(4), "c": rows(3)}, lateness_us=3)
     check(spark, tmp_path, asked, random_batches(asked, seed=2))
