@@ -7,23 +7,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.testing.outer_queries import condition, leaf, node, query, random_batches
+from tests.testing.outer_queries import condition, leaf, node, query, random_batches, random_tree
 from tests.testing.random_cases import DISTURBANCES, SMALL
 from tests.testing.test_random_trees import COUNT, TICK, check
-from tests.tree_strategies import KINDS
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import StateLimit
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Row
 from watersmeet.plan.routing.tree_stages import StagedTree, cut_tree
-from watersmeet.query import Aggregate, JoinKind, JoinNode, Query, Tree, range_us, rows, tumble_us
-from watersmeet.query.join_tree import visible_aliases
+from watersmeet.query import Aggregate, JoinKind, JoinNode, Query, range_us, rows, tumble_us
 from watersmeet.spark.tuning import DEFAULT
 from watersmeet.testing import InProcessEngine, Setup
 
 pytestmark = pytest.mark.slow
 
-CASES = 25
+CASES = 12
 A, B, C, D = map(leaf, "abcd")
 AB = node(JoinKind.LEFT, A, B, ("a.k", "b.k"))
 TWO_KEYS = node(JoinKind.LEFT, AB, C, ("b.v", "c.v"))
@@ -47,7 +45,7 @@ def draw_case(seed: int) -> Case:
     while True:
         aliases = "abcde"[: rng.choice([3, 3, 4, 5])]
         windows = {each: rng.choice([range_us, range_us, tumble_us])(rng.randint(3, 20)) for each in aliases}
-        tree = _tree(rng, list(aliases))
+        tree = random_tree(rng, list(aliases))
         if isinstance(tree, JoinNode):
             asked = query(tree, windows, rng.choice([0, 2, 5]))
             staged = cut_tree(asked)
@@ -71,26 +69,6 @@ def draw_case(seed: int) -> Case:
     )
     batches = random_batches(asked, seed, rng.choice([2, 3, 4]), {3: 10, 4: 6, 5: 5}[len(aliases)])
     return Case(asked, batches, setup, rng.choice(DISTURBANCES), rng.random() < 0.8)
-
-
-def _tree(rng: random.Random, aliases: list[str]) -> Tree:
-    """A random tree over these inputs; its joins are on k or on v, or on both."""
-    if len(aliases) == 1:
-        return leaf(aliases[0])
-    cut = len(aliases) - 1 if rng.random() < 0.6 else rng.randint(1, len(aliases) - 1)
-    left, right = _tree(rng, aliases[:cut]), _tree(rng, aliases[cut:])
-    if rng.random() < 0.2:
-        left, right = right, left
-    one, other = rng.choice(visible_aliases(left)), rng.choice(visible_aliases(right))
-    pairs = rng.choice([["k", "k"], ["v", "v"], ["k", "v"], ["v", "k"]])
-    equal = [(f"{one}.{pairs[0]}", f"{other}.{pairs[1]}")]
-    if rng.random() < 0.15:
-        equal.append((f"{rng.choice(visible_aliases(left))}.k", f"{other}.k"))
-    on = []
-    if rng.random() < 0.3:
-        names = f"{rng.choice(visible_aliases(left))}.v", f"{other}.v"
-        on.append(condition(f"{names[0]} <= {names[1]}", *names))
-    return node(rng.choice(KINDS), left, right, *equal, on=on)
 
 
 def test_answers_are_the_oracles(long_mode: bool, pytestconfig: pytest.Config) -> None:

@@ -75,12 +75,6 @@ def plan_physical(
             f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "
             "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
         )
-    for item in query.inputs:
-        if query.tree is not None and item.window.partition:
-            raise ConfigurationError(
-                f"outer, semi and anti joins with {item.pretty()} cannot run yet: write an inner join, or a "
-                "window of time, or of rows of the whole stream: [ROWS 100]"
-            )
     known = statistics or Statistics()
     chosen = decide_routing(query, known, partitions, routing)
     probing = plan_probing(query, known) if query.tree is None else ()

@@ -8,7 +8,7 @@ from watersmeet.plan.routing.shares import Hypercube
 from watersmeet.plan.routing.tree_stages import StagedTree, cut_tree
 from watersmeet.plan.statistics.rate_model import rate_model
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import JoinNode, Query
+from watersmeet.query import AttributeClass, Input, JoinNode, Query
 from watersmeet.query.join_tree import meeting_class
 
 NO_KEY = "no key is in every join of the tree"
@@ -32,7 +32,12 @@ def route_tree(
         return _asked_for(query)
     meeting = meeting_class(query.graph, tree)
     reason = ONE_BUCKET if meeting is None else f"every join of the tree has {meeting.pretty()}"
-    if meeting is None and wanted is None and partitions > 1:
+    counted = _counted_elsewhere(query, meeting)
+    if meeting is not None and counted is not None:
+        reason = f"{counted.pretty()} is counted by columns that {meeting.pretty()} does not follow from, "
+        reason += "so all tuples meet in one bucket"
+        meeting = None
+    elif meeting is None and wanted is None and partitions > 1:
         staged = cut_tree(query)
         if isinstance(staged, StagedTree):
             return TreePipeline(staged, f"{NO_KEY}, so each stage goes by one of its own")
@@ -41,6 +46,14 @@ def route_tree(
     bytes_per_s = tuple(source.rate_per_s * source.tuple_bytes for source in sources)
     shares = tuple(partitions if cls is meeting else 1 for cls in query.graph.classes)
     return Shares(Hypercube(query.graph, shares, bytes_per_s), reason)
+
+
+def _counted_elsewhere(query: Query, key: AttributeClass | None) -> Input | None:
+    """An input under PARTITION BY whose tuples of one value may have several keys, and so several buckets."""
+    if key is None:
+        return None
+    number = query.graph.classes.index(key)
+    return next((item for item in query.inputs if number not in query.routing_classes(item.alias)), None)
 
 
 def _asked_for(query: Query) -> TreePipeline:

@@ -7,12 +7,12 @@ what is joined in an earlier stage it receives.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from watersmeet.kernel import POSITION, InputLayout, JoinLayout
-from watersmeet.kernel.layout import key_column
+from watersmeet.kernel.layout import columns_of_order, key_column
 from watersmeet.kernel.outer.tree_layout import (
     BlockLayout,
     NodeLayout,
@@ -22,9 +22,10 @@ from watersmeet.kernel.outer.tree_layout import (
     received_columns,
 )
 from watersmeet.plan.routing.tree_stages import StagedTree
-from watersmeet.query import AttributeClass, Expr, JoinKind, Query
+from watersmeet.query import AttributeClass, Expr, Input, JoinKind, Query
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.join_tree import Block, Tree, meeting_class, nodes, nullable_aliases, visible_aliases
+from watersmeet.query.split_blocks import single_out
 from watersmeet.spark.compile.on_conditions import OnConditions
 
 COMPUTED = "__on"  # the names of columns that conditions ask for begin so
@@ -72,8 +73,9 @@ def lay_out_tree(query: Query) -> LaidOutTree:
     meeting = meeting_class(query.graph, query.tree)
     number = 0 if meeting is None else query.graph.classes.index(meeting)
     keys = {} if meeting is None else dict.fromkeys(meeting.aliases, (number, meeting))
-    work = _LayOut(query, query.tree, keys)
-    root = work.part(query.tree)
+    tree = single_out(query.tree, [item.alias for item in query.inputs if item.window.partition])
+    work = _LayOut(query, tree, keys)
+    root = work.part(tree)
     return LaidOutTree(work.sent(), work.tree_of(root, work.answers), work.computed)
 
 
@@ -158,10 +160,11 @@ class _LayOut:
                 assert attribute is not None
                 name = self._column_for(alias, attribute.expr, block.graph.classes[cls].type)
                 keys.append((cls, name.removeprefix(f"{alias}.")))
-            window = self.query.input(alias).window
-            positions = (POSITION,) if window.counts_rows else ()
+            item = self.query.input(alias)
+            positions = (POSITION,) if item.window.numbers_rows else ()
             columns = tuple(dict.fromkeys((*self.needed.get(alias, {}), *positions)))
-            inputs.append(InputLayout(alias, window, tuple(keys), columns))
+            layout = InputLayout(alias, item.window, tuple(keys), columns)
+            inputs.append(replace(_counted(layout, item), follows=bool(item.window.partition)))
         return BlockLayout(tuple(inputs), condition)
 
     def _column_for(self, alias: str, expr: Expr, type_: str | None) -> str:
@@ -204,9 +207,9 @@ class _LayOut:
             attribute = cls.of(alias)
             assert attribute is not None
             keys = ((number, self._bare(attribute.expr, cls.type) or key_column(number)),)
-        window = self.query.input(alias).window
-        columns = tuple(self.needed.get(alias, {}))
-        return InputLayout(alias, window, keys, columns, keeps_null=alias in _preserved(self.tree))
+        item, columns = self.query.input(alias), tuple(self.needed.get(alias, {}))
+        keeps_null = alias in _preserved(self.tree)
+        return _counted(InputLayout(alias, item.window, keys, columns, keeps_null=keeps_null), item)
 
     def _types(self) -> dict[str, pa.DataType]:
         """The types of columns that answers may lack, as Arrow has them."""
@@ -218,6 +221,13 @@ class _LayOut:
                 if column is not None:
                     found[f"{item.alias}.{name}"] = arrow_type(column.type)
         return found
+
+
+def _counted(layout: InputLayout, item: Input) -> InputLayout:
+    """With the columns by which the rows of each value are counted, under PARTITION BY."""
+    if not item.window.partition:
+        return layout
+    return replace(layout, order_by=columns_of_order(item), keeps=bool(item.filters))
 
 
 def _preserved(tree: Tree) -> frozenset[str]:
