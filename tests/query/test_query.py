@@ -11,12 +11,15 @@ from watersmeet.query import (
     Aggregate,
     Attribute,
     AttributeClass,
+    Block,
     Column,
     ColumnRef,
     Connector,
     Expr,
     Input,
     JoinGraph,
+    JoinKind,
+    JoinNode,
     Output,
     Pipeline,
     Query,
@@ -88,6 +91,13 @@ def test_who_waits_for_the_watermark() -> None:
     assert (counted.is_delayed, counted.joins_delayed) == (True, True)
     for waiting in (replace(QUERY, distinct=True), replace(QUERY, aggregate=Aggregate((), 1))):
         assert (waiting.is_delayed, waiting.joins_delayed) == (True, False)
+    assert [QUERY.holds_answers, counted.holds_answers] == [False, True]
+
+
+def test_what_has_no_match_waits_for_the_watermark_and_comes_with_a_flush() -> None:
+    leaves = [Block(JoinGraph((item.alias,))) for item in QUERY.inputs]
+    outer = replace(QUERY, tree=JoinNode(JoinKind.LEFT, *leaves))
+    assert (outer.is_delayed, outer.holds_answers) == (False, True)
 
 
 def test_the_graph_names_the_inputs_in_order() -> None:

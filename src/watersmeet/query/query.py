@@ -168,6 +168,11 @@ class Query:
         return self.joins_delayed or self.distinct or self.aggregate is not None
 
     @property
+    def holds_answers(self) -> bool:
+        """Whether some answers wait for the watermark: those without a match too, so the end brings them."""
+        return self.is_delayed or self.tree is not None
+
+    @property
     def joins_delayed(self) -> bool:
         """Whether the join itself waits for the watermark, as places in a stream are known only then."""
         return any(item.window.counts_rows for item in self.inputs)

@@ -49,17 +49,17 @@ class FakeJob(Job):
     def _read_reports(self) -> None: ...
 
 
-def new_job(checkpoint: FakeCheckpoint, *, is_delayed: bool = True) -> FakeJob:
+def new_job(checkpoint: FakeCheckpoint, *, holds_answers: bool = True) -> FakeJob:
     rest: Any = dict.fromkeys(("spark", "sink", "base"))
     options = RunOptions(available_now=True, flush=True)
     found: Any = checkpoint
-    plan: Any = SimpleNamespace(query=SimpleNamespace(is_delayed=is_delayed))
+    plan: Any = SimpleNamespace(query=SimpleNamespace(holds_answers=holds_answers))
     return FakeJob(name="out", checkpoint=found, options=options, plan=plan, sources=Sources({}, {}), **rest)
 
 
 def test_a_flush_that_has_nothing_to_let_out_is_no_second_run() -> None:
     checkpoint = FakeCheckpoint()
-    job = new_job(checkpoint, is_delayed=False)
+    job = new_job(checkpoint, holds_answers=False)
     job.start()
     finish(job)
     assert not job.is_running()
