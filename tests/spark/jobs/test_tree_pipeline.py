@@ -23,11 +23,11 @@ SQL = (
 
 
 def test_stages_resume_without_loss_or_repetition(spark: SparkSession, tmp_path: Path) -> None:
-    case = write_case(tmp_path, SQL, random_batches(seed=7, count=3, rows=25), arrived=2)
+    case = write_case(tmp_path, SQL, random_batches(seed=7, count=2, rows=25), arrived=1)
     session = Session(spark)
     session.run(case.file, checkpoint=case.checkpoint, options=RunOptions(available_now=True))
     assert Checkpoint(spark, str(case.checkpoint / "out")).routing() == TreePipeline.name
-    arrive(case, [2])
+    arrive(case, [1])
     last = RunOptions(available_now=True, flush=True)
     session.run(case.file, checkpoint=case.checkpoint, options=last)
     case.check(spark)
