@@ -49,7 +49,7 @@ def test_a_row_that_has_left_at_the_watermark_does_not_come_back_in_a_restart() 
         {"s_a": [(9, 90, 11)], "s_b": [(7, 71, 11)]},
         {"s_a": [(9, 91, 12)], "s_b": [(7, 72, 12)]},
     )
-    with InProcessEngine(query(AB), Setup()) as engine:
+    with InProcessEngine(query(AB), Setup(partitions=1)) as engine:
         found = []
         for batch in batches:
             found.append(engine.step(batch).answers)
