@@ -168,8 +168,8 @@ class Query:
         return self.joins_delayed or self.distinct or self.aggregate is not None
 
     @property
-    def holds_answers(self) -> bool:
-        """Whether some answers wait for the watermark: those without a match too, so the end brings them."""
+    def waits_at_end(self) -> bool:
+        """Whether the end of the input lets out answers: delayed ones, and rows that wait for a match."""
         return self.is_delayed or self.tree is not None
 
     @property

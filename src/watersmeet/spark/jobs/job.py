@@ -239,7 +239,7 @@ class Job(PolledQuery):
         if self._is_stopped or self.failure is not None:
             return False
         # Where answers do not wait for the watermark, none is left for a second run to let out.
-        is_last = self._ending or not self.plan.query.holds_answers
+        is_last = self._ending or not self.plan.query.waits_at_end
         if self.options.flush and not is_last:
             self._end_input()
             self.start()
