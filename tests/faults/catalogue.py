@@ -41,8 +41,8 @@ FAULTS = (
     Fault(
         "a piece of a batch does not know where its late columns are",
         "spark/stages/read_batch.py",
-        "yield BatchInput(self._tuples(), late_payload=self._late, is_last=False)",
-        "yield BatchInput(self._tuples(), is_last=False)",
+        "yield BatchInput(self._tuples(), late_payload=self._late, is_last=False, received=received)",
+        "yield BatchInput(self._tuples(), is_last=False, received=received)",
     ),
     Fault(
         "a source is taken for its neighbour",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.faults.fault import Fault
 
 TREES = ("tests/testing/test_random_trees.py", "tests/testing/test_outer_joins.py")
+STAGES = ("tests/testing/test_tree_pipelines.py",)
 
 OUTER_FAULTS = (
     Fault(
@@ -76,5 +77,26 @@ OUTER_FAULTS = (
         "shares = tuple(partitions if cls is meeting else 1 for cls in query.graph.classes)",
         "shares = tuple(partitions if cls is meeting else 2 for cls in query.graph.classes)",
         TREES,
+    ),
+    Fault(
+        "results of another stage are taken to be as punctual as tuples",
+        "kernel/outer/tree_join.py",
+        "return _behind(batch.watermark, delay_us(part))",
+        "return _behind(batch.watermark, 0)",
+        STAGES,
+    ),
+    Fault(
+        "results without a key are dropped on their way",
+        "spark/stages/part_stage.py",
+        "home = self._number if sent.keeps_null else None",
+        "home = None",
+        STAGES,
+    ),
+    Fault(
+        "tuples for a later stage go by the buckets of the first",
+        "spark/compile/plan_inputs.py",
+        "grid=self.grids.get(item.alias, self.grid),",
+        "grid=self.grid,",
+        STAGES,
     ),
 )

@@ -81,11 +81,19 @@ def test_by_cost_it_goes_by_shares() -> None:
 
 
 @pytest.mark.parametrize("side", ["LEFT", "LEFT ANTI"])
-def test_an_outer_join_is_refused_in_words(side: str) -> None:
-    inputs = f"orders [RANGE 1 HOUR] o {side} JOIN rates [PARTITION BY currency ROWS 1] r"
-    asked = bind_query(f"SELECT o.shop FROM {inputs} ON o.currency = r.currency", STREAMS)
-    with pytest.raises(WatersmeetError, match=r"anti joins with rates AS r .* cannot run yet"):
-        plan(asked)
+def test_an_outer_join_is_in_one_bucket_unless_the_value_decides_the_key(side: str) -> None:
+    """Copies would each be answered with NULLs."""
+
+    def joined(by: str) -> PhysicalPlan:
+        inputs = f"orders [RANGE 1 HOUR] o {side} JOIN rates [PARTITION BY {by} ROWS 1] r"
+        return plan(bind_query(f"SELECT o.shop FROM {inputs} ON o.currency = r.currency", STREAMS), None)
+
+    assert buckets(joined("venue, currency")) == 4
+    elsewhere = joined("venue")
+    assert buckets(elsewhere) == 1
+    assert (
+        "is counted by columns that o.currency = r.currency does not follow from" in elsewhere.routing.reason
+    )
 
 
 def test_distinct_values_of_windows_that_count_rows_are_refused_in_words() -> None:

@@ -98,6 +98,12 @@ CASES = {
         "AND EXISTS (SELECT 1 FROM payments [UNBOUNDED] AS p WHERE p.customer = o.customer) "
         "AND o.customer NOT IN (SELECT v.customer FROM visits [RANGE 5 SECONDS] AS v)"
     ),
+    "outer-joins-in-stages": StateCase(
+        "SELECT o.id, p.method, v.page FROM orders [RANGE 10 SECONDS] AS o "
+        "LEFT JOIN payments [TUMBLE 1 MINUTE] AS p ON o.id = p.order_id AND o.amount > 10 "
+        "FULL JOIN visits [RANGE 1 MINUTE] AS v ON p.customer = v.customer",
+        "pipeline",
+    ),
     "native": StateCase(f"SELECT o.amount, v.page {CHAIN}", "native"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from tests.tree_strategies import KINDS
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import (
     Block,
@@ -67,6 +68,26 @@ def query(tree: JoinNode, windows: Mapping[str, Window] | None = None, lateness_
 def _column(name: str) -> Expr:
     alias, column = name.split(".")
     return column_expr(alias, column, "bigint")
+
+
+def random_tree(rng: random.Random, aliases: list[str]) -> Tree:
+    """A random tree over these inputs; its joins are on k or on v, or on both."""
+    if len(aliases) == 1:
+        return leaf(aliases[0])
+    cut = len(aliases) - 1 if rng.random() < 0.6 else rng.randint(1, len(aliases) - 1)
+    left, right = random_tree(rng, aliases[:cut]), random_tree(rng, aliases[cut:])
+    if rng.random() < 0.2:
+        left, right = right, left
+    one, other = rng.choice(visible_aliases(left)), rng.choice(visible_aliases(right))
+    pairs = rng.choice([["k", "k"], ["v", "v"], ["k", "v"], ["v", "k"]])
+    equal = [(f"{one}.{pairs[0]}", f"{other}.{pairs[1]}")]
+    if rng.random() < 0.15:
+        equal.append((f"{rng.choice(visible_aliases(left))}.k", f"{other}.k"))
+    on = []
+    if rng.random() < 0.3:
+        names = f"{rng.choice(visible_aliases(left))}.v", f"{other}.v"
+        on.append(condition(f"{names[0]} <= {names[1]}", *names))
+    return node(rng.choice(KINDS), left, right, *equal, on=on)
 
 
 def random_batches(query_: Query, seed: int, batches: int = 4, tuples: int = 25) -> list[MicroBatch]:

@@ -42,6 +42,21 @@ def test_a_row_without_a_match_leaves_as_soon_as_the_watermark_passes_its_end() 
     assert found == [[], [], [], [(10, None, 0)], [(20, 21, 13)], []]
 
 
+def test_a_row_that_has_left_at_the_watermark_does_not_come_back_in_a_restart() -> None:
+    """The first a ends at 11, exactly where the watermark stands; its chunk stays for the second."""
+    batches = (
+        {"s_a": [(1, 10, 0), (2, 20, 5)], "s_b": [(7, 70, 0)]},
+        {"s_a": [(9, 90, 11)], "s_b": [(7, 71, 11)]},
+        {"s_a": [(9, 91, 12)], "s_b": [(7, 72, 12)]},
+    )
+    with InProcessEngine(query(AB), Setup(partitions=1)) as engine:
+        found = []
+        for batch in batches:
+            found.append(engine.step(batch).answers)
+            engine.restart()
+    assert found == [[], [(10, None, 0)], []]
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -201,8 +216,8 @@ def test_what_does_not_go_with_trees_is_refused_in_words() -> None:
     limit = StateLimit(1 << 20, Shed.NONE)
     with pytest.raises(ConfigurationError, match="limit of memory would lose rows"):
         InProcessEngine(query(AB), Setup(state_limit=limit))
-    with pytest.raises(ConfigurationError, match="routed by shares, not by pipeline"):
-        InProcessEngine(query(AB), Setup(routing="pipeline"))
+    with pytest.raises(ConfigurationError, match="by shares or as a pipeline, not by rewrite"):
+        InProcessEngine(query(AB), Setup(routing="rewrite"))
 
 
 @pytest.mark.parametrize(

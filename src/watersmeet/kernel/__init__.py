@@ -55,6 +55,7 @@ from watersmeet.kernel.routing import (
     may_spread,
     route,
     route_hot,
+    route_results,
     summarise,
 )
 from watersmeet.kernel.shedding import Shed, StateLimit
@@ -121,6 +122,7 @@ __all__ = [
     "plan_bucket",
     "route",
     "route_hot",
+    "route_results",
     "route_rows",
     "summarise",
     "with_payload",

@@ -133,7 +133,9 @@ class JoinBucket:
     def _join(self, batch: BatchInput, now: int) -> Iterator[pa.Table]:
         if self._is_between_batches:
             self.counts, self._is_between_batches = StepCounts(), False
-        if self.limited is None:
+        if isinstance(self.join, TreeJoin):
+            steps = self.join.step(batch.tuples, now, batch.positions, batch.received)
+        elif self.limited is None:
             steps = self.join.step(batch.tuples, now, batch.positions, batch.late_payload)
         else:  # without payload that comes late: it is the better part of what is to be limited
             held = self.held.buffer if self.held else None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.routing.decide import decide_routing
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares, TreePipeline
 from watersmeet.plan.state_format import StateIdentity, identify_query
 from watersmeet.plan.statistics.statistics import Statistics
-from watersmeet.query import Query
+from watersmeet.query import JoinGraph, Query
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,16 @@ class PhysicalPlan:
                 return hypercube.replication(alias)
             case Pipeline(dataflow) | Rewrite(dataflow):
                 return sum(relation.slot == alias for relation in dataflow.relations)
-            case Native():
+            case TreePipeline() | Native():
                 return 1
+
+    @property
+    def travelling(self) -> Query:
+        """The query, its graph saying by what its tuples are sent to their buckets."""
+        if not isinstance(self.routing, TreePipeline):
+            return self.query
+        keys = tuple(stage.key for stage in self.routing.staged.stages)
+        return replace(self.query, graph=JoinGraph(self.query.graph.aliases, keys))
 
     def pretty(self) -> str:
         """The plan in a line; `explain_plan` has all of it."""
@@ -67,12 +75,6 @@ def plan_physical(
             f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "
             "later. Use a RANGE or TUMBLE window of time, or drop the DISTINCT or the aggregate"
         )
-    for item in query.inputs:
-        if query.tree is not None and item.window.partition:
-            raise ConfigurationError(
-                f"outer, semi and anti joins with {item.pretty()} cannot run yet: write an inner join, or a "
-                "window of time, or of rows of the whole stream: [ROWS 100]"
-            )
     known = statistics or Statistics()
     chosen = decide_routing(query, known, partitions, routing)
     probing = plan_probing(query, known) if query.tree is None else ()

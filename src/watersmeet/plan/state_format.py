@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares, TreePipeline
+from watersmeet.plan.routing.tree_stages import TreeStage
 from watersmeet.query import Block, Expr, Input, JoinGraph, Query, Stream, Tree, format_duration
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.window import window_from_json
@@ -185,8 +186,16 @@ def _routing(routing: Routing) -> dict[str, Any]:
             return {"kind": routing.name, "shares": list(hypercube.shares)}
         case Pipeline(dataflow) | Rewrite(dataflow):
             return {"kind": routing.name, "joins": _joins(dataflow)}
+        case TreePipeline(staged):
+            return {"kind": routing.name, "stages": [_stage(stage) for stage in staged.stages]}
         case Native():
             return {"kind": routing.name}
+
+
+def _stage(stage: TreeStage) -> dict[str, Any]:
+    """A stage of a tree: what it joins, by what, and the stages whose results it takes, by position."""
+    by = [attribute.expr.sql for attribute in stage.key.attributes]
+    return {"inputs": list(stage.tree.aliases), "by": by, "type": stage.key.type, "takes": list(stage.takes)}
 
 
 def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
@@ -338,6 +347,10 @@ def _routing_facts(routing: Mapping[str, Any]) -> Facts:
     facts = {("", "routing"): kind}
     if "shares" in routing:
         facts["the join classes", "shares"] = " x ".join(map(str, routing["shares"])) or "1"
+    for number, stage in enumerate(routing.get("stages", ()), 1):
+        by = f"{' = '.join(stage['by'])} as {stage['type'] or 'they are'}"
+        taken = "".join(f", with the results of stage {each + 1}" for each in stage["takes"])
+        facts["the pipeline", f"stage {number}"] = f"{_listed(stage['inputs'])}{taken}, by {by}"
     made: list[str] = []  # what each join is of
     for join in routing.get("joins", ()):
         members = [made[of] if isinstance(of, int) else of for of, _ in join["members"]]

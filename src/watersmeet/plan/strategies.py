@@ -26,6 +26,8 @@ from watersmeet.plan.routing.pipeline_or_shares import (
     price_pipeline,
     price_shares,
 )
+from watersmeet.plan.routing.price_stages import price_stages
+from watersmeet.plan.routing.routing import TreePipeline
 from watersmeet.plan.routing.tree import route_tree
 from watersmeet.plan.sites.dhtjoin import DhtJoinPlan, optimize_dhtjoin
 from watersmeet.plan.sites.plan_tree import LinkLoad, MJoin, operators
@@ -40,7 +42,7 @@ LINK_UNIT = "bytes/s"
 SHUFFLE_UNIT = "shuffled bytes/s"
 PMJOIN_PARTITIONS = 100
 
-StrategyPlan = PmjoinPlan | SemijoinPlan | DhtJoinPlan | PricedShares | PricedPipeline
+StrategyPlan = PmjoinPlan | SemijoinPlan | DhtJoinPlan | PricedRouting
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Priced:
     @property
     def routing(self) -> PricedRouting | None:
         """The plan, where it is one of the engine's own."""
-        return self.plan if isinstance(self.plan, PricedShares | PricedPipeline) else None
+        return self.plan if isinstance(self.plan, PricedRouting) else None
 
     @property
     def is_partitioned(self) -> bool:
@@ -191,12 +193,17 @@ def _shares(planning: Planning) -> Priced:
     return _in_the_engine(planning, price_shares(planning.query, planning.statistics, planning.buckets))
 
 
-def price_tree(planning: Planning) -> Priced:
-    """The one plan for outer, semi and anti joins: all that decides about each other in one bucket."""
-    query = planning.query
+def price_tree(planning: Planning, wanted: str | None) -> Priced:
+    """The plan for outer, semi and anti joins: all that decides about each other in one bucket of a stage.
+
+    `wanted` is shares or pipeline; None leaves the choice to the planner.
+    """
+    query, statistics = planning.query, planning.statistics
     assert query.tree is not None
-    routing = route_tree(query, query.tree, planning.statistics, planning.buckets, None)
-    return _in_the_engine(planning, price_hypercube(query, planning.statistics, routing.hypercube))
+    routing = route_tree(query, query.tree, statistics, planning.buckets, wanted)
+    if isinstance(routing, TreePipeline):
+        return _in_the_engine(planning, price_stages(query, statistics, routing.staged))
+    return _in_the_engine(planning, price_hypercube(query, statistics, routing.hypercube))
 
 
 def _pipeline(planning: Planning) -> Priced:

@@ -168,6 +168,11 @@ class Query:
         return self.joins_delayed or self.distinct or self.aggregate is not None
 
     @property
+    def waits_at_end(self) -> bool:
+        """Whether the end of the input lets out answers: delayed ones, and rows that wait for a match."""
+        return self.is_delayed or self.tree is not None
+
+    @property
     def joins_delayed(self) -> bool:
         """Whether the join itself waits for the watermark, as places in a stream are known only then."""
         return any(item.window.counts_rows for item in self.inputs)

@@ -29,7 +29,7 @@ class Setup:
 
     partitions: int = 3  # shuffle partitions: buckets at the most
     workers: int = 2
-    routing: str = "shares"  # or pipeline, rewrite
+    routing: str | None = "shares"  # or pipeline, rewrite; None: what the planner chooses
     direct_files: bool = False  # tuples come as Parquet files, which the engine reads itself where it can
     hot_values: bool = False  # whether frequent values are spread over buckets
     hot_min_rows: int = DEFAULT_MIN_ROWS  # tuples to be seen before any value is taken for hot

@@ -28,7 +28,6 @@ def _node(kind: JoinKind, tuning: Tuning = DEFAULT_TUNING) -> NodeJoin:
             read=(),
             window=WINDOW,
             positions={},
-            windows={},
             keeps_unmatched=True,
             has_marks=True,
         )

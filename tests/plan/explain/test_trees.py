@@ -19,6 +19,9 @@ CASES = {
     "left-joins": "SELECT o.id, p.method, v.page FROM orders [RANGE 1 HOUR] AS o "
     "LEFT JOIN payments [RANGE 1 HOUR] AS p ON o.customer = p.customer AND o.amount > 10 "
     "LEFT JOIN visits [TUMBLE 10 MINUTES] AS v ON o.customer = v.customer WHERE p.method IS NULL",
+    "two-keys": "SELECT o.id, p.method, v.page FROM orders [RANGE 1 HOUR] AS o "
+    "LEFT JOIN payments [RANGE 1 HOUR] AS p ON o.id = p.order_id AND o.amount > 10 "
+    "LEFT JOIN visits [TUMBLE 10 MINUTES] AS v ON o.customer = v.customer WHERE p.method IS NULL",
     "not-in": "SELECT o.id FROM orders [ROWS 5] AS o "
     "WHERE o.customer NOT IN (SELECT v.customer FROM visits [RANGE 5 MINUTES] AS v)",
 }
@@ -44,9 +47,22 @@ def test_a_null_answer_of_a_late_partner_is_later_still() -> None:
     )
 
 
-def test_only_shares_take_a_tree() -> None:
+def test_only_shares_and_pipelines_take_a_tree() -> None:
     query = bind_query(CASES["left-joins"], STREAMS)
     assert explain(query, Statistics(), strategy="shares").chosen.strategy == "shares"
-    for strategy in ("pmjoin", "pipeline"):
-        with pytest.raises(ConfigurationError, match="only shares take"):
-            explain(query, Statistics(), strategy=strategy)
+    assert explain(query, Statistics(), strategy="pipeline").chosen.strategy == "pipeline"
+    with pytest.raises(ConfigurationError, match="only shares and pipelines take"):
+        explain(query, Statistics(), strategy="pmjoin")
+
+
+def test_what_runs_can_be_asked_for() -> None:
+    query = bind_query(CASES["two-keys"], STREAMS)
+    asked = explain(query, Statistics(), routing="shares")
+    assert (asked.chosen.strategy, asked.physical.routing.name) == ("shares", "shares")
+    assert asked.chosen.cost < explain(query, Statistics()).chosen.cost
+
+
+def test_the_stages_can_be_drawn() -> None:
+    svg = explain(bind_query(CASES["two-keys"], STREAMS), Statistics()).svg()
+    assert "o.id = p.order_id" in svg
+    assert "o.customer = v.customer" in svg

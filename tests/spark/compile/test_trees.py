@@ -11,7 +11,17 @@ from pyspark.sql import SparkSession
 from tests.spark.compile.differential import check
 from tests.strategies import answered_at_end
 from tests.testing.outer_queries import condition, leaf, node, query, random_batches
-from watersmeet.query import Aggregate, Expr, JoinKind, JoinNode, Output, column_expr, rows, tumble_us
+from watersmeet.query import (
+    Aggregate,
+    Expr,
+    JoinKind,
+    JoinNode,
+    Output,
+    column_expr,
+    last_of_each,
+    rows,
+    tumble_us,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +48,14 @@ def test_answers_are_the_oracles(tree: JoinNode, direct: bool, spark: SparkSessi
 
 
 @pytest.mark.variant
+@pytest.mark.parametrize("direct", [False, True])
+def test_answers_of_stages_are_the_oracles(direct: bool, spark: SparkSession, tmp_path: Path) -> None:
+    """What stops and is resumed is shown in tests/spark/jobs/test_tree_pipeline.py."""
+    asked = query(_tree(JoinKind.FULL, JoinKind.FULL, "v"), {"b": tumble_us(7)}, lateness_us=3)
+    check(spark, tmp_path, asked, random_batches(asked, seed=5), direct=direct, routing="pipeline")
+
+
+@pytest.mark.variant
 def test_answers_are_the_oracles_where_windows_count_rows(spark: SparkSession, tmp_path: Path) -> None:
     asked = query(_tree(JoinKind.LEFT, JoinKind.FULL), {"a": rows(4), "c": rows(3)}, lateness_us=3)
     check(spark, tmp_path, asked, random_batches(asked, seed=2))
@@ -59,3 +77,12 @@ def test_distinct_answers_are_the_oracles(spark: SparkSession, tmp_path: Path) -
     asked = query(_tree(JoinKind.LEFT, JoinKind.ANTI), lateness_us=3)
     asked = replace(asked, select=(Output("v", column_expr("b", "v", "bigint")),), distinct=True)
     check(spark, tmp_path, asked, random_batches(asked, seed=4))
+
+
+@pytest.mark.variant
+def test_answers_are_the_oracles_where_the_last_of_each_value_count(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    windows = {"a": last_of_each(("k",), 2), "c": last_of_each(("v",))}
+    asked = query(_tree(JoinKind.LEFT, JoinKind.FULL), windows, lateness_us=3)
+    check(spark, tmp_path, asked, random_batches(asked, seed=6))

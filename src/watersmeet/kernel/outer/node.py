@@ -29,9 +29,9 @@ from watersmeet.kernel.columns.row_bytes import stretches
 from watersmeet.kernel.join.combinations import TIMES_BYTES, Partials, combinations_in, in_blocks, widest_of
 from watersmeet.kernel.outer.condition import Condition, columns_of, holds
 from watersmeet.kernel.outer.side import Combinations, Side, SideLayout
-from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.tuning import Tuning
 from watersmeet.query import BEGINNING
 from watersmeet.query.join_tree import JoinKind
@@ -65,10 +65,10 @@ class NodeJoin:
         self._read = {name: self._columns_to_compare(name) for name in (LEFT, RIGHT)}
         self._key_types: dict[int, tuple[str, pa.DataType]] = {}  # by position, with whose key it is
 
-    def settle_positions(self, alias: str, known: RowPositions) -> None:
-        """Takes the row positions that have just become known of a stream."""
+    def settle(self, alias: str, ends_of: EndsOf) -> None:
+        """Takes what has just become known of when tuples of an input end, by their positions."""
         for side in self.sides.values():
-            side.settle_positions(alias, known)
+            side.settle(alias, ends_of)
 
     def feed(self, name: str, new: Combinations) -> Iterator[Combinations]:
         """Takes combinations of a side; yields what leaves because of them."""

@@ -20,10 +20,10 @@ from watersmeet.kernel.join.pieces import in_time_order
 from watersmeet.kernel.layout import TS, InputLayout
 from watersmeet.kernel.outer.marks import ROW, Marks
 from watersmeet.kernel.outer.undecided import NO_POSITION, Undecided, Unsettled
-from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import HoldBuffer, PersistedChunk
 from watersmeet.kernel.state.result_expiry import ResultExpiry, order_by_end
+from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.state.slice import Matches
 from watersmeet.kernel.state.store import TupleStore
 from watersmeet.kernel.tuning import Tuning
@@ -64,7 +64,6 @@ class SideLayout:
     read: tuple[str, ...]  # columns by which matches are judged
     window: Window | None
     positions: Mapping[str, str]
-    windows: Mapping[str, Window]  # of these aliases
     keeps_unmatched: bool  # whether rows that can match nothing are kept, for they leave by themselves
     has_marks: bool
 
@@ -102,7 +101,7 @@ class Side:
         self._tuning = tuning
         self._is_counted = bool(layout.positions)
         self._undecided = Undecided()
-        self._unsettled = Unsettled(layout.windows)
+        self._unsettled = Unsettled(layout.positions)
         self._ends = HoldBuffer(layout.section + SETTLED, ROW)
         self._quiet_until = NEVER  # nothing to forget before
 
@@ -130,11 +129,11 @@ class Side:
         wanted = combine_hashes([arrivals.hashes[cls] for cls in self.classes])
         yield from self.store.probe(self.classes, wanted, arrivals.ts, arrivals.ends, most)
 
-    def settle_positions(self, alias: str, known: RowPositions) -> None:
-        """Takes new row positions of a stream, from which ends of rows here may follow."""
-        if alias not in self.layout.windows:
+    def settle(self, alias: str, ends_of: EndsOf) -> None:
+        """Takes when tuples of an input end, by their positions, from which ends of rows here may follow."""
+        if alias not in self.layout.positions:
             return
-        rows, ends = self._unsettled.settle(alias, known)
+        rows, ends = self._unsettled.settle(alias, ends_of)
         if len(rows):
             self.store.widen_ends(rows, ends)
             self._ends.add(pa.record_batch({ROW: rows, END: ends}))

@@ -10,36 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.join.multiway import MultiwayJoin
-from watersmeet.kernel.join.snapshot import Snapshot
+from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.join.step_counts import StepCounts
-from watersmeet.kernel.late_payload import LatePayload
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, POSITION, TS, InputLayout, JoinLayout, check_chunk
-from watersmeet.kernel.outer.condition import holds
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, JoinLayout
+from watersmeet.kernel.outer.leaves import Batch, Leaves, with_times
 from watersmeet.kernel.outer.node import LEFT, RIGHT, JoinedSides, NodeJoin
 from watersmeet.kernel.outer.side import Combinations, Side, SideLayout
 from watersmeet.kernel.outer.tree_layout import (
     BlockLayout,
     NodeLayout,
     OuterLayout,
+    ReceivedLayout,
     TreeLayout,
     columns_of_inputs,
     delay_us,
     inputs_of,
+    kept_columns,
     position_columns,
     walk,
 )
-from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
+from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.kernel.state.slice import ends_from_positions
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
-from watersmeet.query import BEGINNING, NEVER
+from watersmeet.query import BEGINNING, NEVER, Window
 from watersmeet.query.join_tree import JoinKind
 
 
@@ -62,9 +63,9 @@ class TreeJoin:
         self.arrived: Mapping[str, Arrivals] = {}
         self._tree = tree
         self._delay_us = delay_us(tree.root)
-        self._blocks: dict[int, MultiwayJoin] = {}
+        self._blocks = [part for part in walk(tree.root) if isinstance(part, BlockLayout)]
+        self._leaves = Leaves(layout, self._blocks, tuning)
         self._nodes: dict[int, NodeJoin] = {}
-        self._late: dict[str, int] = {}
         self._add(tree.root, tree.answers)
 
     def step(
@@ -72,20 +73,25 @@ class TreeJoin:
         new: Mapping[str, pa.RecordBatch],
         watermark: int,
         positions: Mapping[str, RowPositions] | None = None,
-        late: LatePayload | None = None,
+        received: Mapping[int, Sequence[pa.RecordBatch]] | None = None,
     ) -> Iterator[pa.Table]:
         """Joins a micro-batch, yielding answers in blocks, then moves to the watermark at its end.
 
-        Tuples before the previous watermark are late: dropped and counted. The iterator must be exhausted.
+        Tuples before the previous watermark are late: dropped and counted. What is `received` of parts that
+        other stages join never is: it comes `delay_us` behind the watermark, at the latest. The iterator must
+        be exhausted.
         """
         self.counts = StepCounts()
         known = positions or {}
+        batch = Batch(new, known, self.watermark, max(watermark, self.watermark), received or {})
+        settled = self._leaves.enter(self._blocks, batch, self.counts)
         for alias, own in known.items():
-            for node in self._nodes.values():
-                node.settle_positions(alias, own)
+            settled[alias] = partial(_ends, self.layout.of(alias).window, own)
         for node in self._nodes.values():
             node.probes = 0
-        for found in self._run(self._tree.root, _Batch(new, known, max(watermark, self.watermark))):
+            for alias, ends_of in settled.items():
+                node.settle(alias, ends_of)
+        for found in self._run(self._tree.root, batch):
             self.counts.answers += len(found)
             times = {ANSWER_TS: pa.array(found.ts), ANSWER_END: pa.array(found.ends)}
             yield pa.table({**{name: found.columns[name] for name in self._tree.answers}, **times})
@@ -95,16 +101,13 @@ class TreeJoin:
     @property
     def settled_us(self) -> int:
         """No answer yet to come has an earlier t: the same in every bucket at one watermark."""
-        if self.watermark == NEVER:
-            return NEVER
-        assert self._delay_us is not None, "under such windows answers come as late as they like"
-        return max(BEGINNING, self.watermark - self._delay_us)
+        return _behind(self.watermark, self._delay_us)
 
     @property
     def stores(self) -> dict[str, StoredInput]:
         """What is kept of each input: of one that is a side by itself, the rows of that side."""
         found = {}
-        for join in self._blocks.values():
+        for join in self._leaves.joins.values():
             for alias, store in join.stores.items():
                 found[alias] = StoredInput(store.live_rows, store.payload_bytes)
         for part in self._parts:
@@ -121,42 +124,38 @@ class TreeJoin:
 
     @property
     def live_rows(self) -> int:
-        blocks = sum(join.live_rows for join in self._blocks.values())
-        return blocks + sum(side.store.live_rows for side in self._sides)
+        return self._leaves.live_rows + sum(side.store.live_rows for side in self._sides)
 
     @property
     def payload_bytes(self) -> int:
-        blocks = sum(join.payload_bytes for join in self._blocks.values())
-        return blocks + sum(side.nbytes for side in self._sides)
+        return self._leaves.payload_bytes + sum(side.nbytes for side in self._sides)
 
     @property
     def index_bytes(self) -> int:
-        blocks = sum(join.index_bytes for join in self._blocks.values())
-        return blocks + sum(side.store.index_bytes for side in self._sides)
+        return self._leaves.index_bytes + sum(side.store.index_bytes for side in self._sides)
 
     @property
     def used_bytes(self) -> int:
         """Memory in use by rows and indexes, without what indexes have reserved to grow into."""
-        blocks = sum(join.used_bytes for join in self._blocks.values())
-        return blocks + sum(side.nbytes + side.store.used_index_bytes for side in self._sides)
+        return self._leaves.used_bytes + sum(
+            side.nbytes + side.store.used_index_bytes for side in self._sides
+        )
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks that a state store must hold; a block's by alias, a node's by its number and side."""
-        blocks = [chunk for join in self._blocks.values() for chunk in join.persisted()]
-        return blocks + [chunk for node in self._nodes.values() for chunk in node.persisted()]
+        return self._leaves.persisted() + [
+            chunk for node in self._nodes.values() for chunk in node.persisted()
+        ]
 
     def numbers(self) -> dict[str, Any]:
         """What to persist beside the chunks, fit for JSON."""
-        blocks = [join.snapshot().to_json() for join in self._blocks.values()]
-        return {"blocks": blocks, "nodes": [node.snapshot() for node in self._nodes.values()]}
+        return {**self._leaves.numbers(), "nodes": [node.snapshot() for node in self._nodes.values()]}
 
     def restore(self, watermark: int, numbers: Mapping[str, Any], chunks: Iterable[PersistedChunk]) -> None:
         """Becomes the join that was persisted so; this one must be new."""
         everything = list(chunks)
         self.watermark = watermark
-        for join, own in zip(self._blocks.values(), numbers["blocks"], strict=True):
-            held = [chunk for chunk in everything if chunk.section in join.stores]
-            join.catch_up(Snapshot.of(watermark, own), held)
+        self._leaves.restore(watermark, numbers, everything)
         for node, known in zip(self._nodes.values(), numbers["nodes"], strict=True):
             node.restore(known, everything)
 
@@ -170,17 +169,13 @@ class TreeJoin:
 
     def _add(self, part: TreeLayout, needed: Sequence[str]) -> None:
         """Makes the join of a part of the tree, of which these columns are needed above."""
-        if isinstance(part, BlockLayout):
-            if len(part.inputs) > 1:
-                layout = JoinLayout(part.inputs, self.layout.delayed)
-                self._blocks[id(part)] = MultiwayJoin(layout, None, self.tuning)
+        if not isinstance(part, NodeLayout):
             return
         below, leaving, kept = {LEFT: part.left, RIGHT: part.right}, {}, {}
         for name, side in below.items():
             own = columns_of_inputs(side)
             leaving[name] = tuple(column for column in needed if column in own)
-            read = tuple(column for column in part.read if column in own)
-            kept[name] = tuple(dict.fromkeys([*leaving[name], *read, *position_columns(side)]))
+            kept[name] = kept_columns(part, side, needed)
             self._add(side, kept[name])
         number = len(self._nodes)
         sides = {
@@ -189,10 +184,13 @@ class TreeJoin:
         plan = JoinedSides(part.kind, sides, part.condition, leaving, self._tree.types)
         self._nodes[id(part)] = NodeJoin(plan, self.tuning)
 
-    def _run(self, part: TreeLayout, batch: _Batch) -> Iterator[Combinations]:
+    def _run(self, part: TreeLayout, batch: Batch) -> Iterator[Combinations]:
         """All that a part of the tree brings forth in a step."""
         if isinstance(part, BlockLayout):
-            yield from self._filtered(part, self._block(part, batch))
+            yield from self._leaves.run(part, batch, self.counts)
+            return
+        if isinstance(part, ReceivedLayout):
+            yield from map(_combinations, batch.received.get(part.number, ()))
             return
         node = self._nodes[id(part)]
         for name, below in ((LEFT, part.left), (RIGHT, part.right)):
@@ -202,66 +200,29 @@ class TreeJoin:
             {LEFT: self._least_ts(part.left, batch), RIGHT: self._least_ts(part.right, batch)}
         )
 
-    def _least_ts(self, part: TreeLayout, batch: _Batch) -> int:
+    def _least_ts(self, part: TreeLayout, batch: Batch) -> int:
         """What a part of the tree brings from the next step on has no earlier t."""
-        return batch.watermark if isinstance(part, BlockLayout) else self._nodes[id(part)].least_ts
-
-    def _block(self, part: BlockLayout, batch: _Batch) -> Iterator[Combinations]:
-        if len(part.inputs) == 1:
-            new = batch.tuples.get(part.inputs[0].alias)
-            if new is not None and new.num_rows:
-                yield from self._tuples(part.inputs[0], new, batch)
-            return
-        own = {item.alias for item in part.inputs}
-        join = self._blocks[id(part)]
-        tuples = {alias: new for alias, new in batch.tuples.items() if alias in own}
-        known = {alias: positions for alias, positions in batch.positions.items() if alias in own}
-        for table in join.step(tuples, batch.watermark, known):
-            columns = {name: table[name].combine_chunks() for name in table.column_names}
-            ts, ends = (np.asarray(columns.pop(name)) for name in (ANSWER_TS, ANSWER_END))
-            yield Combinations(ts, ends, columns)
-        join.arrived = {}
-        self.counts.late.update(join.counts.late)
-        self.counts.probes += join.counts.probes
-
-    def _tuples(self, item: InputLayout, new: pa.RecordBatch, batch: _Batch) -> Iterator[Combinations]:
-        """The tuples of an input that is a side by itself."""
-        new = check_chunk(item, new)
-        ts: np.ndarray = np.array(new.column(TS), np.int64)
-        accepted = ts >= self.watermark
-        self.counts.late[item.alias] = int(len(ts) - np.count_nonzero(accepted))
-        if item.window.counts_rows:
-            known = batch.positions.get(item.alias, NO_POSITIONS)
-            at = np.array(new.column(POSITION), np.int64)
-            ends = ends_from_positions(item.window, at, known.first, known.ts)
-        else:
-            ends = item.window.known_end_us(ts)
-        accepted &= ts < ends  # among many rows of one instant some leave the moment they enter
-        chosen = None if accepted.all() else pa.array(np.flatnonzero(accepted))
-        columns = {
-            f"{item.alias}.{name}": new.column(name) if chosen is None else new.column(name).take(chosen)
-            for name in item.columns
-        }
-        yield Combinations(ts[accepted], ends[accepted], columns)
-
-    def _filtered(self, part: BlockLayout, found: Iterator[Combinations]) -> Iterator[Combinations]:
-        """The combinations that meet the conditions over several inputs of a block."""
-        for each in found:
-            if part.condition is None or not len(each):
-                yield each
-                continue
-            keep = holds(part.condition, each.columns.__getitem__, len(each))
-            columns = {name: column.filter(pa.array(keep)) for name, column in each.columns.items()}
-            yield Combinations(each.ts[keep], each.ends[keep], columns)
+        if isinstance(part, NodeLayout):
+            return self._nodes[id(part)].least_ts
+        return _behind(batch.watermark, delay_us(part))
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A micro-batch on its way through the tree."""
+def _behind(watermark: int, delay: int | None) -> int:
+    """The earliest t of what comes at most so much behind the watermark."""
+    if watermark == NEVER:
+        return NEVER
+    assert delay is not None, "under such windows answers come as late as they like"
+    return max(BEGINNING, watermark - delay)
 
-    tuples: Mapping[str, pa.RecordBatch]
-    positions: Mapping[str, RowPositions]
-    watermark: int  # at its end
+
+def _ends(window: Window, known: RowPositions, positions: Longs) -> Longs:
+    """When rows end, as far as the new positions of their stream say so."""
+    return ends_from_positions(window, positions, known.first, known.ts)
+
+
+def _combinations(answers: pa.RecordBatch) -> Combinations:
+    """Answers of another stage as combinations."""
+    return with_times(dict(zip(answers.schema.names, answers.columns, strict=True)))
 
 
 def _gathered(found: Iterable[Combinations], nbytes: int) -> Iterator[Combinations]:
@@ -300,7 +261,6 @@ def lay_out_side(
     """How a side of a node is kept."""
     positions = {column: alias for column, alias in columns_of_inputs(below).items() if column in columns}
     counted = {positions[column]: column for column in position_columns(below)}
-    windows = {item.alias: item.window for item in inputs_of(below) if item.alias in counted}
     is_single = isinstance(below, BlockLayout) and len(below.inputs) == 1 and not counted
     alone = node.kind.preserves_left if name == LEFT else node.kind is JoinKind.FULL
     return SideLayout(
@@ -310,7 +270,6 @@ def lay_out_side(
         read=tuple(column for column in node.read if column in columns),
         window=next(inputs_of(below)).window if is_single else None,
         positions=counted,
-        windows=windows,
         keeps_unmatched=alone,
         has_marks=alone or (name == LEFT and node.kind is JoinKind.SEMI),
     )

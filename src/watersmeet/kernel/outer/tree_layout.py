@@ -6,7 +6,7 @@ needs, and those by which it finds matches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -64,14 +64,30 @@ class NodeLayout:
         return tuple(dict.fromkeys([*(name for pair in self.keys for name in pair), *condition]))
 
 
-TreeLayout = BlockLayout | NodeLayout
+@dataclass(frozen=True)
+class ReceivedLayout:
+    """A part of a tree that another stage joins: its combinations come from there, under a number."""
+
+    number: int
+    tree: BlockLayout | NodeLayout
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return self.tree.aliases
+
+    @property
+    def longest_us(self) -> int | None:
+        return self.tree.longest_us
+
+
+TreeLayout = BlockLayout | NodeLayout | ReceivedLayout
 
 
 @dataclass(frozen=True)
 class OuterLayout:
     """A tree with the columns its answers have, and the types of columns as far as they are known."""
 
-    root: NodeLayout
+    root: BlockLayout | NodeLayout
     answers: tuple[str, ...]
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
@@ -85,6 +101,8 @@ def delay_us(tree: TreeLayout) -> int | None:
     """
     if isinstance(tree, BlockLayout):
         return 0
+    if isinstance(tree, ReceivedLayout):
+        return delay_us(tree.tree)
     left, right = delay_us(tree.left), delay_us(tree.right)
     if left is None or right is None:
         return None
@@ -101,7 +119,7 @@ def delay_us(tree: TreeLayout) -> int | None:
 
 
 def walk(tree: TreeLayout) -> Iterator[TreeLayout]:
-    """Everything in a tree, each node after its sides."""
+    """Everything in a tree, each node after its sides; what is received is one thing."""
     if isinstance(tree, NodeLayout):
         yield from walk(tree.left)
         yield from walk(tree.right)
@@ -109,16 +127,20 @@ def walk(tree: TreeLayout) -> Iterator[TreeLayout]:
 
 
 def inputs_of(tree: TreeLayout) -> Iterator[InputLayout]:
-    """The inputs of a tree, from left to right."""
+    """The inputs of a tree, from left to right, those of what is received too."""
     for part in walk(tree):
         if isinstance(part, BlockLayout):
             yield from part.inputs
+        elif isinstance(part, ReceivedLayout):
+            yield from inputs_of(part.tree)
 
 
 def visible(tree: TreeLayout) -> tuple[str, ...]:
     """The inputs whose columns leave a tree."""
     if isinstance(tree, BlockLayout):
         return tree.aliases
+    if isinstance(tree, ReceivedLayout):
+        return visible(tree.tree)
     left = visible(tree.left)
     return left if tree.kind in (JoinKind.SEMI, JoinKind.ANTI) else (*left, *visible(tree.right))
 
@@ -132,3 +154,25 @@ def position_columns(tree: TreeLayout) -> tuple[str, ...]:
 def columns_of_inputs(tree: TreeLayout) -> dict[str, str]:
     """Every column of the inputs of a tree, as answers name it, and the alias it is of."""
     return {f"{item.alias}.{name}": item.alias for item in inputs_of(tree) for name in item.columns}
+
+
+def kept_columns(node: NodeLayout, side: TreeLayout, needed: Sequence[str]) -> tuple[str, ...]:
+    """The columns that a node keeps of a side: what is needed above, and that by which it finds matches."""
+    own = columns_of_inputs(side)
+    wanted = (*needed, *node.read)
+    return tuple(dict.fromkeys([*(name for name in wanted if name in own), *position_columns(side)]))
+
+
+def received_columns(tree: OuterLayout) -> dict[int, tuple[str, ...]]:
+    """By number, the columns with which combinations have to come that a tree receives."""
+    found: dict[int, tuple[str, ...]] = {}
+
+    def descend(part: TreeLayout, needed: Sequence[str]) -> None:
+        if isinstance(part, ReceivedLayout):
+            found[part.number] = tuple(needed)
+        elif isinstance(part, NodeLayout):
+            for side in (part.left, part.right):
+                descend(side, kept_columns(part, side, needed))
+
+    descend(tree.root, tree.answers)
+    return found

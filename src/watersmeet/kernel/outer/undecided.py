@@ -1,21 +1,20 @@
 """Combinations that are not decided yet, by the end of their lifetimes.
 
 `Undecided` takes rows whose ends are known. Under windows that count rows an end is known only once a later
-row of the stream has come: `Unsettled` looks at all of its rows in each step, as such windows do everywhere.
+row has come: `Unsettled` looks at all of its rows in each step, as such windows do everywhere.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from watersmeet.kernel.columns.hash_index import Longs
-from watersmeet.kernel.progress.row_numbers import RowPositions
-from watersmeet.kernel.state.slice import ends_from_positions
-from watersmeet.query import NEVER, Window
+from watersmeet.kernel.state.row_ends import EndsOf
+from watersmeet.query import NEVER
 
 NO_POSITION = -1  # of a tuple that is missing
 _NONE: Longs = np.empty(0, np.int64)
@@ -75,11 +74,10 @@ class Undecided:
 class Unsettled:
     """Rows with the positions of their tuples, which decide when they end."""
 
-    def __init__(self, windows: Mapping[str, Window]) -> None:
-        """`windows` of the columns that hold positions."""
+    def __init__(self, aliases: Iterable[str]) -> None:
+        """`aliases` of the inputs whose rows are counted."""
         self.rows = self._ts = self._ends = _NONE
-        self._windows = windows
-        self._positions = dict.fromkeys(windows, _NONE)
+        self._positions = dict.fromkeys(aliases, _NONE)
 
     def add(self, rows: Longs, ts: Longs, ends: Longs, positions: Mapping[str, Longs]) -> None:
         """Takes rows, which are later ones, with their lifetimes as far as these are known."""
@@ -89,10 +87,10 @@ class Unsettled:
             name: np.concatenate((own, positions[name])) for name, own in self._positions.items()
         }
 
-    def settle(self, name: str, known: RowPositions) -> tuple[Longs, Longs]:
-        """Takes new positions of a stream; the rows whose ends follow from them, and these ends."""
-        positions = self._positions[name]
-        found = ends_from_positions(self._windows[name], positions, known.first, known.ts)
+    def settle(self, alias: str, ends_of: EndsOf) -> tuple[Longs, Longs]:
+        """Takes when tuples of an input end; the rows whose ends follow from that, and these ends."""
+        positions = self._positions[alias]
+        found = ends_of(positions)
         sooner = (positions != NO_POSITION) & (found < self._ends)
         self._ends[sooner] = found[sooner]
         return self.rows[sooner], self._ends[sooner]

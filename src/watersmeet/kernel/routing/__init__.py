@@ -5,6 +5,7 @@ from watersmeet.kernel.routing.grid import Grid, coordinate, first_buckets, hash
 from watersmeet.kernel.routing.heavy_hitters import Summary, summarise
 from watersmeet.kernel.routing.hot_routing import route_hot
 from watersmeet.kernel.routing.hot_values import NO_HOT_VALUES, HotTable, HotValue, cool, heat, may_spread
+from watersmeet.kernel.routing.results import route_results
 
 __all__ = [
     "NO_HOT_VALUES",
@@ -22,6 +23,7 @@ __all__ = [
     "may_spread",
     "route",
     "route_hot",
+    "route_results",
     "split",
     "summarise",
 ]

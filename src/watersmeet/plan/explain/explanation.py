@@ -23,6 +23,7 @@ from watersmeet.plan.routing.routing import Shares
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.plan.strategies import (
+    ENGINE_STRATEGIES,
     LINK_UNIT,
     PMJOIN_PARTITIONS,
     STRATEGIES,
@@ -196,13 +197,14 @@ def explain(
 
 
 def _explain_tree(planning: Planning, strategy: str, routing: str | None) -> Explanation:
-    """Outer, semi and anti joins have one plan, whatever it costs."""
-    if strategy not in (AUTO, Shares.name):
+    """Outer, semi and anti joins have one plan, whatever it costs, unless another is asked for."""
+    if strategy not in (AUTO, *ENGINE_STRATEGIES):
         raise ConfigurationError(
-            f"strategy {strategy} cannot take this query: only shares take outer, semi and anti joins"
+            f"strategy {strategy} cannot take this query: only shares and pipelines take outer, semi and "
+            "anti joins"
         )
     query, statistics = planning.query, planning.statistics
-    chosen = price_tree(planning)
+    chosen = price_tree(planning, routing if strategy == AUTO else strategy)
     return Explanation(
         query=query,
         chosen=chosen,

@@ -6,9 +6,11 @@ from watersmeet.plan.explain.hot_values import describe_hot_values
 from watersmeet.plan.multiquery.describe import describe_levels
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.rewriting import describe_ways
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares, TreePipeline
+from watersmeet.plan.routing.tree_stages import StagedTree
 from watersmeet.query import ColumnRef, Input, Query, format_duration
 from watersmeet.query.expression import quote_ref
+from watersmeet.query.join_tree import latest_us
 from watersmeet.query.shared_dataflow import SharedDataflow
 
 
@@ -45,6 +47,10 @@ def stage_lines(plan: PhysicalPlan) -> list[str]:
         case Pipeline(dataflow) | Rewrite(dataflow):
             levels = describe_levels(dataflow, query.graph.aliases)
             stages += [f"join   {line} in {plan.partitions} buckets" for line in levels]
+        case TreePipeline(staged):
+            lines = staged.pretty().split("\n")
+            stages += [f"join   {line} in {plan.partitions} buckets" for line in lines]
+            stages[-1] += _holding(query)
     residual = " and ".join(expr.pretty() for expr in query.residual)
     selected = ", ".join(output.name for output in query.select)
     stages.append(f"select {f'where {residual}, ' if residual else ''}{selected}")
@@ -62,7 +68,24 @@ def state_lines(plan: PhysicalPlan) -> list[str]:
         case Pipeline(dataflow) | Rewrite(dataflow):
             results = [one for one in dataflow.relations if one.slot is None]
             kept += [f"results by {one.route}: until the first of their tuples expires" for one in results]
+        case TreePipeline(staged):
+            kept += _kept_results(plan.query, staged)
     return kept
+
+
+def _kept_results(query: Query, staged: StagedTree) -> list[str]:
+    """What is kept of the results of stages, and how late they come."""
+    windows, lines = {item.alias: item.window for item in query.inputs}, []
+    for number, stage in enumerate(staged.stages[:-1]):
+        latest = latest_us(stage.tree, windows)
+        late = f", they come up to {format_duration(latest)} behind the watermark" if latest else ""
+        by = next(
+            each.pretty()
+            for each in staged.stages[staged.goes_to[number]].key.attributes
+            if each.alias in stage.tree.aliases
+        )
+        lines.append(f"results of stage {number + 1} by {by}: until the first of their tuples expires{late}")
+    return lines
 
 
 def _counting_lines(plan: PhysicalPlan) -> list[str]:
@@ -93,6 +116,8 @@ def _routing_lines(plan: PhysicalPlan) -> list[str]:
             return hypercube.pretty().split("\n")
         case Pipeline(dataflow, reason):
             return [f"pipeline of {_levels(dataflow)} levels: {reason}", *describe_levels(dataflow, aliases)]
+        case TreePipeline(staged, reason):
+            return [f"pipeline of {len(staged.stages)} stages: {reason}", *staged.pretty().split("\n")]
         case Rewrite(dataflow, reason):
             choices = [describe_ways(dataflow, join) for join in dataflow.joins if join.ways]
             head = f"rewriting in {_levels(dataflow)} levels: {reason}"

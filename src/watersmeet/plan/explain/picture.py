@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 
-from watersmeet.plan.routing.pipeline_or_shares import PricedShares
+from watersmeet.plan.routing.pipeline_or_shares import PricedShares, PricedStages
+from watersmeet.plan.routing.price_stages import stage_name
 from watersmeet.plan.sites.plan_tree import MJoin, PlanNode, PMJoin, StreamLeaf, alike_partitions, number
 from watersmeet.plan.sites.semijoin.plan import SemijoinPlan, SemijoinStep
 
@@ -110,3 +111,21 @@ def picture_shares(routing: PricedShares, sites: Mapping[str, str]) -> tuple[Pic
         inputs=inputs,
     )
     return (PictureTree("hypercube", root),)
+
+
+def picture_stages(routing: PricedStages, sites: Mapping[str, str]) -> tuple[PictureTree, ...]:
+    """The stages of a tree of joins; the edges carry the results from one to the other."""
+    made: list[PictureNode] = []
+    for number_, stage in enumerate(routing.staged.stages):
+        inputs = []
+        for delivery in (each for each in routing.deliveries if each.stage == stage_name(number_)):
+            flow = f"{number(delivery.bytes_per_s)} B/s"
+            if delivery.name in sites:
+                inputs.append(PictureNode(delivery.name, sites[delivery.name], is_stream=True, detail=flow))
+        for taken in stage.takes:
+            named = f"results of {stage_name(taken)}"
+            flows = [each.bytes_per_s for each in routing.deliveries if each.name == named]
+            inputs.append(replace(made[taken], sent=f"{number(sum(flows))} B/s"))
+        by = stage.key.pretty()
+        made.append(PictureNode("⋈", "engine", detail=by, inputs=tuple(inputs)))
+    return (PictureTree("pipeline", made[-1]),)

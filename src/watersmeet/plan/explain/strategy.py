@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from watersmeet.plan.explain.picture import PictureTree, picture_plan, picture_semijoin, picture_shares
-from watersmeet.plan.routing.pipeline_or_shares import PricedPipeline, PricedRouting, PricedShares
+from watersmeet.plan.explain.picture import (
+    PictureTree,
+    picture_plan,
+    picture_semijoin,
+    picture_shares,
+    picture_stages,
+)
+from watersmeet.plan.routing.pipeline_or_shares import (
+    PricedPipeline,
+    PricedRouting,
+    PricedShares,
+    PricedStages,
+)
 from watersmeet.plan.sites.dhtjoin import DhtJoinPlan
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.sites.pmjoin.pmjoin import PmjoinPlan
@@ -23,6 +34,9 @@ def strategy_text(plan: StrategyPlan) -> str:
         case PricedPipeline(tree):
             state = f"{number(plan.state_bytes)} bytes of state"
             return f"{len(plan.stages)} stages, {state}\n{tree.pretty()}"
+        case PricedStages(staged):
+            state = f"{number(plan.state_bytes)} bytes of state"
+            return f"{len(staged.stages)} stages, {state}\n{staged.pretty()}"
         case _:
             return plan.pretty()
 
@@ -41,6 +55,8 @@ def strategy_json(plan: StrategyPlan) -> dict[str, Any]:
             return {**head, **_deliveries(plan)}
         case PricedPipeline(tree):
             return {"operator": "pipeline", "tree": tree.to_json(), **_deliveries(plan)}
+        case PricedStages(staged):
+            return {"operator": "pipeline", "stages": staged.pretty().split("\n"), **_deliveries(plan)}
         case SemijoinPlan() | DhtJoinPlan():
             return plan.to_json()
 
@@ -54,6 +70,8 @@ def strategy_pictures(plan: StrategyPlan, sites: Mapping[str, str]) -> tuple[Pic
             return picture_semijoin(plan)
         case PricedShares():
             return picture_shares(plan, sites)
+        case PricedStages():
+            return picture_stages(plan, sites)
         case PricedPipeline(tree):
             return picture_plan(tree)
 

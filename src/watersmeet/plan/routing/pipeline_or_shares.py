@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from watersmeet.plan.routing.shares import Hypercube, plan_shares
+from watersmeet.plan.routing.tree_stages import StagedTree
 from watersmeet.plan.sites.dhtjoin import optimize_dhtjoin
 from watersmeet.plan.sites.plan_tree import MJoin
 from watersmeet.plan.statistics.rate_model import RateModel, rate_model
@@ -98,7 +99,17 @@ class PricedPipeline(_Priced):
     deliveries: tuple[Delivery, ...]
 
 
-PricedRouting = PricedShares | PricedPipeline
+@dataclass(frozen=True)
+class PricedStages(_Priced):
+    """The stages of a tree of outer, semi and anti joins, and what reaches each of them."""
+
+    strategy: ClassVar = "pipeline"
+
+    staged: StagedTree
+    deliveries: tuple[Delivery, ...]
+
+
+PricedRouting = PricedShares | PricedPipeline | PricedStages
 
 
 def price_shares(query: Query, statistics: Statistics, buckets: int) -> PricedShares:
@@ -139,7 +150,7 @@ def _deliveries(join: MJoin, rates: RateModel) -> Iterator[Delivery]:
         yield Delivery(child.name, join.site, 1, child.bytes_per_s, kept)
 
 
-def choose_routing(shares: PricedShares, pipeline: PricedPipeline) -> PricedRouting:
+def choose_routing(shares: PricedShares, pipeline: PricedPipeline) -> PricedShares | PricedPipeline:
     """The one that moves less, else keeps less, else the single stage."""
     for ours, theirs in (
         (shares.bytes_per_s, pipeline.bytes_per_s),

@@ -2,6 +2,7 @@
 
 Shares     one stage; each tuple goes to its cells of a hypercube of buckets, with copies
 Pipeline   a stage for each join of a bushy tree; partial results go on by the attribute of the next join
+           a tree of outer, semi and anti joins as stages for its parts is one too (`TreePipeline`)
 Rewrite    a pipeline of all orders of joins, of which each partial result takes the most selective one
 Native     Spark's own binary joins, in FROM order
 """
@@ -13,6 +14,7 @@ from typing import ClassVar
 
 from watersmeet.plan.routing.hot_values import HotClassPlan
 from watersmeet.plan.routing.shares import Hypercube
+from watersmeet.plan.routing.tree_stages import StagedTree
 from watersmeet.query.shared_dataflow import SharedDataflow
 
 
@@ -38,6 +40,16 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
+class TreePipeline:
+    """The stages of a tree of outer, semi and anti joins, one after the other."""
+
+    name: ClassVar = "pipeline"
+
+    staged: StagedTree
+    reason: str
+
+
+@dataclass(frozen=True)
 class Rewrite:
     """A dataflow that has a path for every order of joins; each row takes one of them."""
 
@@ -56,5 +68,5 @@ class Native:
     reason: str
 
 
-Routing = Shares | Pipeline | Rewrite | Native
+Routing = Shares | Pipeline | TreePipeline | Rewrite | Native
 ROUTINGS: tuple[str, ...] = (Shares.name, Pipeline.name, Rewrite.name, Native.name)

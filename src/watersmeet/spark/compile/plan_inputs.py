@@ -46,6 +46,7 @@ class InputPlanner:
     direct: Mapping[str, str | None]  # as in `TaskOptions`
     grid: Grid
     labels: tuple[int, ...]
+    grids: Mapping[str, Grid] = field(default_factory=dict)  # by alias, where they go to several stages
     hot: HotKeys | None = None
     limit: StateLimit | None = None
     computed: Mapping[str, Mapping[str, ComputedColumn]] = field(default_factory=dict)  # for a tree of joins
@@ -95,9 +96,9 @@ class InputPlanner:
 
     @property
     def _stage_reads(self) -> bool:
-        """Whether the stage reads files; a numbering stage and a stage short of memory take packed tuples."""
+        """Whether the stage reads files; one of several and one short of memory take packed tuples."""
         few = self.grid.buckets <= self.tuning.reading_buckets
-        return few and self.limit is None and not self.query.numbers_rows
+        return few and not self.grids and self.limit is None and not self.query.numbers_rows
 
     def _is_direct(self, member: Member) -> bool:
         """Whether an input's files go into chunks without an expression of Spark's between.
@@ -163,7 +164,7 @@ class InputPlanner:
             reading=reading.number,
             layout=layout,
             columns=names,
-            grid=self.grid,
+            grid=self.grids.get(item.alias, self.grid),
             labels=self.labels,
             hot=self.hot,
             max_ahead_us=reading.stream.max_ahead_us if reading.stream.event_time else None,

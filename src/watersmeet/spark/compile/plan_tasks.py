@@ -2,6 +2,7 @@
 
 inputs -> exchange -> (numbering -> exchange) -> join -> residual, SELECT -> (distinct values)
 inputs -> exchange -> level 1 -> exchange -> level 2 ... -> residual, SELECT      routed as a pipeline
+inputs -> exchange -> part 1 -> exchange -> part 2 ... -> residual, SELECT        the same for a tree of joins
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
 from watersmeet.kernel.outer.tree_layout import OuterLayout, delay_us
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
+from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares, TreePipeline
+from watersmeet.plan.routing.tree_stages import StagedTree
 from watersmeet.query import ColumnRef, Query
 from watersmeet.query.expression import quote_ref
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.compile.distinct_aggregates import without_distinct
-from watersmeet.spark.compile.lay_out_tree import lay_out_tree
+from watersmeet.spark.compile.lay_out_tree import lay_out_stages, lay_out_tree
 from watersmeet.spark.compile.plan_inputs import InputPlanner
 from watersmeet.spark.compile.tasks import (
     DistinctTasks,
@@ -40,7 +42,8 @@ from watersmeet.spark.stages.distinct import VALUES_SCHEMA, DistinctStage, PackV
 from watersmeet.spark.stages.join_metrics import join_metrics
 from watersmeet.spark.stages.join_stage import JoinStage
 from watersmeet.spark.stages.numbering_stage import NumberingStage
-from watersmeet.spark.stages.stage_plan import StagePlan
+from watersmeet.spark.stages.part_stage import PartStage
+from watersmeet.spark.stages.stage_plan import SentOn, StagePlan
 from watersmeet.spark.worker.frugal import frugally
 
 
@@ -82,20 +85,17 @@ class _TaskPlanner:
                 return self._join(Grid(hypercube.shares), schema)
             case Pipeline(dataflow) | Rewrite(dataflow):
                 return self._levels(dataflow)
+            case TreePipeline(staged):
+                return self._parts(staged, schema)
             case Native():
                 raise ConfigurationError("Spark's own joins have no tasks of ours: choose another routing")
 
     def _join(self, grid: Grid, schema: StructType) -> JoinTasks:
         query, labels = self.query, bucket_labels(self.plan.partitions)
         _refuse_limit(query, self.options.limit)
-        if query.tree is not None and self.options.limit is not None:
-            raise ConfigurationError(
-                "a limit of memory would lose rows that outer, semi and anti joins need to know what has no "
-                "match: run the query without --state-limit, or with shorter windows"
-            )
         laid_out = lay_out_tree(query) if query.tree else None
-        if laid_out is not None and (query.distinct or query.aggregate):
-            _refuse_endless(laid_out.tree)
+        if laid_out is not None:
+            _refuse_endless(query, laid_out.tree)
         tree = (laid_out.layout, laid_out.tree) if laid_out else None
         orders = {sequence.head: sequence.order for sequence in self.plan.probing}
         planned = plan_bucket(query, self._share(grid), self.options.tuning.kernel, tree)
@@ -138,6 +138,54 @@ class _TaskPlanner:
             reports_time=planner.reports_time,
             stages=tuple(stages),
             metrics=join_metrics(bucket.layout, join.streams),
+            rows=rows,
+            partitions=self.plan.partitions,
+        )
+
+    def _parts(self, staged: StagedTree, schema: StructType) -> JoinTasks:
+        """A tree of joins as a pipeline: each input is sent for the stage in which it is joined."""
+        query, labels = self.plan.travelling, bucket_labels(self.plan.partitions)
+        _refuse_limit(query, self.options.limit)
+        laid_out = lay_out_stages(query, staged)
+        _refuse_endless(query, laid_out.stages[-1])
+        every, rows = range(len(staged.stages)), AnswerRows.of(schema)
+        grids = [Grid(tuple(len(labels) if each == number else 1 for each in every)) for number in every]
+        stage_of, stages = staged.stage_of, []
+        for number, tree in enumerate(laid_out.stages):
+            is_last = number == every[-1]
+            bucket = plan_bucket(query, None, self.options.tuning.kernel, (laid_out.layout, tree))
+            if not is_last:
+                bucket = replace(bucket, delays_answers=False, emit_every_us=None)
+            name = "join" if is_last else f"part {number + 1}"
+            aliases = [item.alias for item in query.inputs]
+            part = replace(
+                self._stage_plan(name, bucket, grids[number], labels),
+                inputs=frozenset(n for n, alias in enumerate(aliases) if stage_of[alias] == number),
+                takes=frozenset(staged.stages[number].takes),
+                output=rows or AnswerBlobs(),
+            )
+            if is_last:
+                stages.append(StageTask(name, JoinStage(part), part.output.schema))
+            else:
+                to = laid_out.sent[number]
+                sent = SentOn(number, to.column, to.keeps_null, len(labels))
+                stages.append(StageTask(name, PartStage(part, sent), MESSAGES.spark_schema))
+        planner = InputPlanner(
+            query=query,
+            layouts=laid_out.layout.inputs,
+            direct=self.options.direct,
+            grid=grids[0],
+            labels=labels,
+            grids={alias: grids[number] for alias, number in stage_of.items()},
+            computed=laid_out.computed,
+            tuning=self.options.tuning,
+        )
+        return JoinTasks(
+            inputs=planner.tasks(),
+            labels=labels,
+            reports_time=planner.reports_time,
+            stages=tuple(stages),
+            metrics=join_metrics(laid_out.layout, query.progress_names),
             rows=rows,
             partitions=self.plan.partitions,
         )
@@ -217,9 +265,9 @@ class _TaskPlanner:
         return DistinctTasks(columns, pack, stage, frugally(UnpackValues(), limit))
 
 
-def _refuse_endless(tree: OuterLayout) -> None:
+def _refuse_endless(query: Query, tree: OuterLayout) -> None:
     """Refuses DISTINCT and aggregates where answers may come as late as they like."""
-    if delay_us(tree.root) is None:
+    if (query.distinct or query.aggregate) and delay_us(tree.root) is None:
         raise ConfigurationError(
             "DISTINCT and aggregates over outer, semi and anti joins need to know when a row without a match "
             "leaves at the latest: give every input that may be kept without one a RANGE or TUMBLE window"
@@ -227,7 +275,12 @@ def _refuse_endless(tree: OuterLayout) -> None:
 
 
 def _refuse_limit(query: Query, limit: StateLimit | None) -> None:
-    """Refuses a limit where what is shed would end the tuples before it."""
+    """Refuses a limit where what is shed would end the tuples before it, or may be a match."""
+    if query.tree is not None and limit is not None:
+        raise ConfigurationError(
+            "a limit of memory would lose rows that outer, semi and anti joins need to know what has no "
+            "match: run the query without --state-limit, or with shorter windows"
+        )
     for item in query.inputs:
         if limit is not None and item.window.partition:
             raise ConfigurationError(

@@ -125,6 +125,27 @@ class NumberedUpTo:
     waiting_bytes: int
 
 
-Message = Tuples | Progress | Dropped | FileName | EndOfInput | Positions | NumberedUpTo
+@dataclass(frozen=True)
+class Results:
+    """Combinations that a stage of a pipeline has put together, for the one that joins them on."""
 
-MESSAGES: Codec[Message] = Codec(Tuples, Progress, Dropped, FileName, EndOfInput, Positions, NumberedUpTo)
+    bucket: int
+    stage: int  # that they are of
+    chunk: PackedChunk
+
+
+@dataclass(frozen=True)
+class StageMetrics:
+    """The metrics of a bucket of an earlier stage of a pipeline, on their way out."""
+
+    bucket: int
+    text: str
+
+
+Message = (
+    Tuples | Progress | Dropped | FileName | EndOfInput | Positions | NumberedUpTo | Results | StageMetrics
+)
+
+MESSAGES: Codec[Message] = Codec(
+    Tuples, Progress, Dropped, FileName, EndOfInput, Positions, NumberedUpTo, Results, StageMetrics
+)

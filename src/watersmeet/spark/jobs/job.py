@@ -173,7 +173,7 @@ class Job(PolledQuery):
 
     def _look_for_causes(self, fresh: list[Progress]) -> None:
         if self._symptoms is None:
-            self._symptoms = Symptoms(self.plan.query)
+            self._symptoms = Symptoms(self.plan.travelling)
         for progress in fresh:
             self._found += self._symptoms.observe(progress)
 
@@ -239,7 +239,7 @@ class Job(PolledQuery):
         if self._is_stopped or self.failure is not None:
             return False
         # Where answers do not wait for the watermark, none is left for a second run to let out.
-        is_last = self._ending or not self.plan.query.is_delayed
+        is_last = self._ending or not self.plan.query.waits_at_end
         if self.options.flush and not is_last:
             self._end_input()
             self.start()

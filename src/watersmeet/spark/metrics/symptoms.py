@@ -141,7 +141,7 @@ class Symptoms:
 
     def _joined(self, *, flushed: bool) -> str:
         """What became of the rows that were joined."""
-        if self.query.is_delayed and not flushed:
+        if self.query.waits_at_end and not flushed:
             return "answers wait for the watermark to pass them: more input lets them out, or --flush"
         if self._combinations:
             why = ", and none met the conditions over several streams" if self.query.residual else ""

@@ -155,3 +155,7 @@ class AnswerFrames:
     def last(self, metrics: str) -> pd.DataFrame:
         """The frame that ends the output, with the metrics."""
         return self._output.frame(self._held, metrics)
+
+    def beside(self, metrics: str) -> pd.DataFrame:
+        """A frame of the metrics of another stage, and no answers."""
+        return self._output.frame([], metrics)

@@ -62,8 +62,8 @@ def null_key(cls: int, alias: str) -> str:
 def measure_join(
     values: MetricValues, plan: StagePlan, number: int, bucket: JoinBucket, arrived: Arrived, answers: int
 ) -> None:
-    """Counts a micro-batch of a bucket, once it is joined."""
-    work = arrived.rows.total() + answers
+    """Counts a micro-batch of a bucket, once it is joined: what its stage has a part in."""
+    work = arrived.rows.total() + arrived.results + answers
     values.update(
         answers=answers,
         work=work,
@@ -81,6 +81,8 @@ def measure_join(
         watermark_us=bucket.watermark.now,
     )
     for index, item in enumerate(plan.bucket.layout.inputs):
+        if not plan.joins(index):
+            continue
         alias = item.alias
         store = bucket.join.stores[alias]
         values[f"shed_{alias}"] = bucket.counts.shed.get(alias, 0)

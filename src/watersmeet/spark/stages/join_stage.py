@@ -86,6 +86,7 @@ class JoinWork:
     def finish(self) -> Iterator[pd.DataFrame]:
         """The last answers, and the metrics; the first bucket decides what is hot in the next batch."""
         plan, bucket, arrived = self._plan, self.bucket, self._reader.arrived
+        yield from map(self._frames.beside, arrived.metrics)
         if self._number == 0 and plan.hot is not None:
             coordinator = HotKeyCoordinator(plan.bucket.layout, plan.streams, plan.grid, plan.hot)
             bucket.hot = coordinator.conclude(bucket.hot, arrived.progress, bucket.watermark)

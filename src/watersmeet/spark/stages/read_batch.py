@@ -22,6 +22,8 @@ from watersmeet.spark.exchange.messages import (
     Positions,
     Progress,
     ReadRows,
+    Results,
+    StageMetrics,
     Tuples,
 )
 from watersmeet.spark.sources.parquet.late_columns import LateColumns
@@ -39,6 +41,8 @@ class Arrived:
     nbytes: int = 0
     progress: list[Progress] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    results: int = 0  # of other stages
+    metrics: list[str] = field(default_factory=list)  # of other stages
 
     @property
     def tables(self) -> set[int]:
@@ -76,6 +80,7 @@ class BatchReader:
         self._held_bytes = 0
         self._positions: dict[str, RowPositions] = {}
         self._reached: list[NumberedUpTo] = []
+        self._results: dict[int, list[pa.RecordBatch]] = {}
         self._is_end = False
 
     def read(self, messages: Iterable[Message], most_bytes: int | None = None) -> Iterator[BatchInput]:
@@ -83,7 +88,8 @@ class BatchReader:
         for message in open_named(self._plan.files, self._number, messages):
             self._take(message)
             if most_bytes is not None and self._held_bytes > most_bytes:
-                yield BatchInput(self._tuples(), late_payload=self._late, is_last=False)
+                received = self._received()
+                yield BatchInput(self._tuples(), late_payload=self._late, is_last=False, received=received)
         yield BatchInput(
             self._tuples(),
             self._punctuation(),
@@ -91,6 +97,7 @@ class BatchReader:
             max((message.watermark_us for message in self._reached), default=None),
             sum(message.waiting_bytes for message in self._reached),
             self._late,
+            received=self._received(),
         )
 
     @property
@@ -111,6 +118,10 @@ class BatchReader:
                 self._reached.append(message)
             case EndOfInput():
                 self._is_end = True
+            case Results():
+                self._take_results(message)
+            case StageMetrics():
+                self.arrived.metrics.append(message.text)
             case FileName():
                 raise AssertionError(f"{message.path} was not opened")
             case _:
@@ -126,6 +137,17 @@ class BatchReader:
             arrived.copies[message.input] += message.copies
             arrived.late_copies[message.input] += int(np.count_nonzero(ts < self._watermark))
         self._parts.setdefault(self._layout.inputs[message.input].alias, []).append(tuples)
+
+    def _take_results(self, message: Results) -> None:
+        self.arrived.results += message.chunk.rows
+        self.arrived.nbytes += message.chunk.nbytes
+        self._held_bytes += message.chunk.nbytes
+        self._results.setdefault(message.stage, []).append(message.chunk.batch)
+
+    def _received(self) -> dict[int, list[pa.RecordBatch]]:
+        """The results of other stages at hand, which are no longer held here."""
+        found, self._results = self._results, {}
+        return found
 
     def _tuples(self) -> dict[str, pa.RecordBatch]:
         """The tuples at hand by alias, which are no longer held here."""

@@ -13,6 +13,16 @@ from watersmeet.spark.stages.answers import AnswerBlobs, AnswerOutput
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
 
+@dataclass(frozen=True)
+class SentOn:
+    """Where the results of a stage go: to a later stage, by the value of one of their columns."""
+
+    stage: int  # that they are of
+    column: str
+    keeps_null: bool  # whether those without a value count: a join may answer them for want of a match
+    buckets: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
     """What one stage of a join must know."""
@@ -29,7 +39,13 @@ class StagePlan:
     output: AnswerOutput = field(default_factory=AnswerBlobs)
     files: Mapping[int, FileInput] = field(default_factory=dict)  # inputs whose files the stage reads
     starts: tuple[int, ...] = ()  # of the query's runs, as far as they are known, in microseconds
+    inputs: frozenset[int] | None = None  # in a pipeline, those joined here, by number; None: all
+    takes: frozenset[int] = frozenset()  # in a pipeline, the stages whose results are joined here
     tuning: Tuning = DEFAULT
+
+    def joins(self, number: int) -> bool:
+        """Whether an input, by its number, is joined in this stage."""
+        return self.inputs is None or number in self.inputs
 
     @property
     def is_limited(self) -> bool:
