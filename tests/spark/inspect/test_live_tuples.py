@@ -33,7 +33,7 @@ from watersmeet.query import (
 )
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.inspect.bucket_rows import event_times, read_bucket, rows_with_lives, watermark_of
-from watersmeet.spark.inspect.sections import Holding, sections_of
+from watersmeet.spark.inspect.sections import Holding, resolve, sections_of
 from watersmeet.testing import InProcessEngine, Setup
 
 OF_TIME: Sequence[type[Window]] = (RangeWindow, TumbleWindow, UnboundedWindow)
@@ -58,7 +58,7 @@ def read_live(engine: InProcessEngine) -> tuple[Held, int | None]:
     grid, labels, found = Grid(identity.shares), bucket_labels(identity.partitions), Held()
     for (_, label), state in states.items():
         for name in state.sections.keys() & sections.keys():
-            section = sections[name]
+            section = resolve(sections[name], state.columns(name))
             if section.axes is not None and not grid.is_home(labels.index(label), section.axes):
                 continue
             for batch, is_live in rows_with_lives(name, section, state, watermark):
@@ -132,11 +132,14 @@ def test_live_tuples_are_those_that_something_to_come_may_meet(
 def test_sides_of_outer_joins_are_read_as_the_inputs_they_are(examples: Callable[[int], settings]) -> None:
     with answers_in(0.8) as looked:
 
-        @given(tree_cases(max_inputs=3, windows=(RangeWindow, TumbleWindow)))
+        @given(
+            tree_cases(max_inputs=3, windows=(RangeWindow, TumbleWindow)),
+            st.sampled_from(["shares", "pipeline"]),
+        )
         @settings(examples(25), phases=QUICK)
-        def holds(case: tuple[Query, list[MicroBatch]]) -> None:
+        def holds(case: tuple[Query, list[MicroBatch]], routing: str) -> None:
             query, batches = case
-            with InProcessEngine(query, Setup(partitions=2, tuning=SMALL)) as engine:
+            with InProcessEngine(query, Setup(partitions=2, routing=routing, tuning=SMALL)) as engine:
                 for batch in batches:
                     engine.step(batch)
                 found, _ = read_live(engine)

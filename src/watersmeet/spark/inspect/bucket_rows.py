@@ -48,6 +48,10 @@ class BucketState:
             found.setdefault(chunk.section, []).append(chunk)
         return found
 
+    def columns(self, section: str) -> list[str]:
+        """The columns of a section that has chunks."""
+        return list(self.sections[section][0].wide.schema.names)
+
 
 class _StoredValues:
     """The values of a bucket, as a stage reads them."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.routing.grid import Grid
 from watersmeet.spark.inspect.bucket_rows import BucketState, event_times, read_bucket, rows_with_lives
-from watersmeet.spark.inspect.sections import Section
+from watersmeet.spark.inspect.sections import Known, Section, resolve
 
 EVENT_TIME, BUCKET = "event_time", "bucket"
 SUMMARY = (
@@ -47,12 +47,16 @@ class Look:
 class SummaryLook(Look):
     """A row for each section."""
 
-    sections: Mapping[str, Section]
+    sections: Mapping[str, Known]
     top: int  # how many of the most frequent values to name
 
     def read(self, table: pa.Table) -> pa.Table:
         bucket, state = self.bucket_of(table)
-        held = {name: each for name, each in self.sections.items() if name in state.sections}
+        held = {
+            name: resolve(each, state.columns(name))
+            for name, each in self.sections.items()
+            if name in state.sections
+        }
         rows = [{"section": name, **self._of(name, each, bucket, state)} for name, each in held.items()]
         return pa.Table.from_pylist(rows, self.schema)
 

@@ -27,7 +27,7 @@ from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.inspect.bucket_rows import watermark_of
 from watersmeet.spark.inspect.look import BUCKET, EVENT_TIME, SUMMARY, SummaryLook, TupleLook
-from watersmeet.spark.inspect.sections import Holding, Section, sections_of
+from watersmeet.spark.inspect.sections import Holding, Known, Section, resolve, sections_of
 from watersmeet.spark.session.failures import first_line
 from watersmeet.spark.stages.state_log import HEAD
 from watersmeet.spark.storage.folder import Folder
@@ -40,6 +40,7 @@ _OURS = "transformWithState"  # how Spark calls the operators that stages are
 class SectionReport:
     """What one bucket keeps in one section."""
 
+    name: str  # of the section, in the state
     section: Section
     bucket: int
     live: int  # rows that something still to come may meet, each counted in one bucket
@@ -109,26 +110,23 @@ class CheckpointState:
 
     def report(self, top: int) -> list[SectionReport]:
         """What each bucket keeps in each section, and the most frequent values there."""
-        found: list[SectionReport] = []
-        for stage in self._stages:
-            sections = self._sections(stage)
-            look = SummaryLook(**self._place, schema=_schema(SUMMARY), sections=sections, top=top)
-            rows = _by_bucket(stage.frame, look.read, SUMMARY).collect()
-            found += [_report(sections, row) for row in rows]
-        return found
+        return [found for stage in self._stages for found in self._report(stage, top)]
+
+    def _report(self, stage: _Stage, top: int) -> list[SectionReport]:
+        sections = self._sections(stage)
+        look = SummaryLook(**self._place, schema=_schema(SUMMARY), sections=sections, top=top)
+        rows = _by_bucket(stage.frame, look.read, SUMMARY).collect()
+        return [_report(sections, row) for row in rows]
 
     def inputs(self) -> dict[str, DataFrame]:
         """The live tuples of each input: the columns that are kept, the event time, the bucket."""
         found: dict[str, list[DataFrame]] = {}
-        reports = self.report(top=0)
         for stage in self._stages:
-            for name, section in self._sections(stage).items():
-                if section.holds not in (Holding.TUPLES, Holding.WAITING):
-                    continue
-                kept = next((each for each in reports if each.section == section), None)
-                if kept is None:
-                    continue
-                found.setdefault(section.of, []).append(self._tuples(stage, name, section, kept.columns))
+            kept = {each.name: each for each in self._report(stage, top=0)}
+            for name, each in kept.items():
+                if each.section.holds in (Holding.TUPLES, Holding.WAITING):
+                    tuples = self._tuples(stage, name, each.section, each.columns)
+                    found.setdefault(each.section.of, []).append(tuples)
         return {alias: _united(frames) for alias, frames in found.items()}
 
     def _tuples(self, stage: _Stage, name: str, section: Section, columns: Sequence[str]) -> DataFrame:
@@ -141,7 +139,7 @@ class CheckpointState:
         look = TupleLook(**self._place, schema=_schema(schema), name=name, section=section, stored=stored)
         return _by_bucket(stage.frame, look.read, schema)
 
-    def _sections(self, stage: _Stage) -> dict[str, Section]:
+    def _sections(self, stage: _Stage) -> dict[str, Known]:
         return sections_of(self.identity.state, self._dataflow, stage.sections())
 
     def _shown(self, section: Section, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -214,9 +212,10 @@ def _by_bucket(frame: DataFrame, read: Callable[[pa.Table], pa.Table], schema: s
     return frame.groupBy(BUCKET).applyInArrow(read_one, schema)
 
 
-def _report(sections: Mapping[str, Section], row: Row) -> SectionReport:
+def _report(sections: Mapping[str, Known], row: Row) -> SectionReport:
     return SectionReport(
-        section=sections[row.section],
+        name=row.section,
+        section=resolve(sections[row.section], row.columns),
         bucket=row.bucket,
         live=row.live,
         copies=row.copies,

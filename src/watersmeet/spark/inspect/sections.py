@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from watersmeet.kernel.bucket import HELD
-from watersmeet.kernel.layout import key_column
+from watersmeet.kernel.layout import POSITION, key_column
 from watersmeet.query import Window
-from watersmeet.query.shared_dataflow import Relation, SharedDataflow
+from watersmeet.query.shared_dataflow import END, Relation, SharedDataflow
 from watersmeet.query.window import window_from_json
 
 Identity = Mapping[str, Any]  # the part `state` of a state identity
 
 _WAITING = "#waiting "
-_SIDE = re.compile(r"#(?P<node>\d+)\.(?P<side>left|right)(?P<rest>.*)")
+_SIDE = re.compile(r"#\d+\.(left|right)")
 _NAME = r"(?:\w+|`(?:[^`]|``)+`)"
 _COLUMN = re.compile(rf"(?P<alias>{_NAME})\.(?P<column>{_NAME})")
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
@@ -52,15 +52,34 @@ class Section:
     qualifier: str = ""  # before the names of the input's columns
 
 
+@dataclass(frozen=True)
+class SideOfTree:
+    """A section of which the columns tell what it holds."""
+
+    inputs: Inputs
+
+    def resolve(self, columns: Sequence[str]) -> Section:
+        return self.inputs.side(columns)
+
+
+Known = Section | SideOfTree
+
+
 def sections_of(
     identity: Identity, dataflow: SharedDataflow | None, names: Iterable[str]
-) -> dict[str, Section]:
+) -> dict[str, Known]:
     """The sections that hold rows, of those named; `dataflow` is of a query that is routed by levels."""
     if dataflow is not None:
         return {name: found for name, found in _of_relations(dataflow) if name in set(names)}
-    known = _Inputs(identity)
-    found = {name: known.section(name) for name in names}
-    return {name: section for name, section in found.items() if section is not None}
+    inputs = Inputs(identity)
+    found: dict[str, Known] = {name: SideOfTree(inputs) for name in names if _SIDE.fullmatch(name)}
+    found |= {name: section for name in names if (section := inputs.section(name)) is not None}
+    return found
+
+
+def resolve(section: Known, columns: Sequence[str]) -> Section:
+    """What a section holds, given the columns of its rows."""
+    return section if isinstance(section, Section) else section.resolve(columns)
 
 
 def _of_relations(dataflow: SharedDataflow) -> Iterator[tuple[str, Section]]:
@@ -81,14 +100,13 @@ def _joined(dataflow: SharedDataflow, relation: Relation) -> str:
     return ", ".join(join.slots)
 
 
-class _Inputs:
+class Inputs:
     """The inputs of a query whose joins are made in one stage."""
 
     def __init__(self, identity: Identity) -> None:
         self._inputs = {item["alias"]: item for item in identity["inputs"]}
         self._classes = identity["classes"]
-        self._shares = tuple(identity["routing"].get("shares", ()))
-        self._sides = list(_sides(identity["tree"])) if "tree" in identity else []
+        self._is_grid = "shares" in identity["routing"]
 
     def section(self, name: str) -> Section | None:
         if name == HELD:
@@ -99,13 +117,19 @@ class _Inputs:
             return self._tuples(name.removeprefix(_WAITING), Holding.WAITING)
         if name in self._inputs:
             return self._tuples(name)
-        side = _SIDE.fullmatch(name)
-        if side is None or side["rest"]:
-            return None
-        aliases = self._sides[int(side["node"])][side["side"] == "right"]
-        if len(aliases) > 1:
-            return Section(", ".join(aliases), Holding.RESULTS)
-        return self._tuples(aliases[0], qualifier=f"{aliases[0]}.")
+        return None
+
+    def side(self, columns: Sequence[str]) -> Section:
+        """A side of a node of a tree of joins, by the columns of its rows: an input, or results."""
+        aliases = [alias for alias in self._inputs if any(name.startswith(f"{alias}.") for name in columns)]
+        if len(aliases) == 1:
+            own = self._tuples(aliases[0], qualifier=f"{aliases[0]}.")
+            assert own is not None
+            if own.window is not None and own.window.partition:  # counted in a store of its own
+                return replace(own, holds=Holding.COPIES)
+            if END not in columns or f"{aliases[0]}.{POSITION}" in columns:
+                return own
+        return Section(", ".join(aliases), Holding.RESULTS)
 
     def _tuples(self, alias: str, holds: Holding = Holding.TUPLES, qualifier: str = "") -> Section | None:
         if alias not in self._inputs:
@@ -148,19 +172,3 @@ def _bare(text: str) -> str | None:
 
 def _plain(name: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
-
-
-def _sides(tree: Identity) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """The inputs on both sides of each node, in the order in which nodes are numbered: below first."""
-    if "inputs" in tree:
-        return
-    left, right = tree["sides"]
-    yield from _sides(left)
-    yield from _sides(right)
-    yield _aliases(left), _aliases(right)
-
-
-def _aliases(tree: Identity) -> list[str]:
-    if "inputs" in tree:
-        return list(tree["inputs"])
-    return [alias for side in tree["sides"] for alias in _aliases(side)]
