@@ -23,9 +23,11 @@ from watersmeet.kernel.multiquery import (
     SharedBucket,
     SharedCounts,
     SharedRows,
+    Values,
     decode_reports,
     encode_reports,
     route_rows,
+    route_values,
 )
 from watersmeet.kernel.output import DistinctValues
 from watersmeet.kernel.progress import (
@@ -106,6 +108,7 @@ __all__ = [
     "StreamBounds",
     "Summary",
     "Tuning",
+    "Values",
     "Watermark",
     "cool",
     "coordinate",
@@ -122,6 +125,7 @@ __all__ = [
     "route",
     "route_hot",
     "route_rows",
+    "route_values",
     "summarise",
     "with_payload",
 ]

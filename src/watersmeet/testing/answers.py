@@ -65,13 +65,17 @@ def select_rows(
     query: Query, found: Sequence[Combination], conditions: Sequence[str] | None = None
 ) -> list[Selected]:
     """The SELECT list over the combinations that meet the residual conditions."""
-    texts = [expr.sql for expr in query.residual] if conditions is None else conditions
-    residual = [Expr(text) for text in texts]
+    residual = _conditions(query, conditions)
     return [
         (tuple(evaluate(output.expr, rows, t) for output in query.select), t, end)
         for rows, t, end, _ in found
         if all(evaluate(expr, rows, t) is True for expr in residual)
     ]
+
+
+def _conditions(query: Query, texts: Sequence[str] | None) -> list[Expr]:
+    """These conditions, or else the residual ones of the query."""
+    return [*query.residual] if texts is None else [Expr(text) for text in texts]
 
 
 def distinct_values(
@@ -105,15 +109,17 @@ def distinct_values(
     return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
 
 
-def group_rows(query: Query, found: Sequence[Combination]) -> list[Row]:
-    """The groups of the answers sampled at each tick."""
-    aggregate = query.aggregate
+def group_rows(
+    query: Query, found: Sequence[Combination], conditions: Sequence[str] | None = None
+) -> list[Row]:
+    """The groups of the answers sampled at each tick that meet the residual conditions."""
+    aggregate, residual = query.aggregate, _conditions(query, conditions)
     assert aggregate is not None
     groups: dict[Hashable, list[Rows]] = {}
     ticks: dict[Hashable, int] = {}
     for rows, t, _, tick in found:
         assert tick is not None
-        if all(evaluate(expr, rows, t) is True for expr in query.residual):
+        if all(evaluate(expr, rows, t) is True for expr in residual):
             key = (tick, canonical([evaluate(expr, rows, tick) for expr in aggregate.group_by]))
             groups.setdefault(key, []).append(rows)
             ticks[key] = tick

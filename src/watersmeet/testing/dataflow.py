@@ -115,6 +115,8 @@ class QueriesDataflow:
                 for label, batches in blobs.items()
             }
             for tail in self.answers.tails(template, frozenset(self.answers.queries)):
+                if tail.hold is not None:  # groups are of all buckets together
+                    own = {0: [batch for part in own.values() for batch in part]}
                 found[tail.query] = {label: self._rows_of(tail, _blobs(part)) for label, part in own.items()}
         return Output(found, metrics)
 
@@ -130,6 +132,8 @@ class QueriesDataflow:
             ]
         unpack, _ = self.answers.unpack_tuples([tail])
         found = combinations(query, list(unpack(iter(blobs))), time=ANSWER_TIME)
+        if query.aggregate is not None:
+            return group_rows(query, found, tail.conditions)
         return [row for row, _, _ in select_rows(query, found, tail.conditions)]
 
 
@@ -180,7 +184,8 @@ def _level_rows(cluster: Cluster, tasks: LevelTasks, arrived: Arrived, *, is_end
         given.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
     rows: dict[int, Batches] = {}
     for stage in tasks.stages:
-        rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, given)
+        name = f"level {stage.plan.level}"  # as Spark's state is found by the stage, whatever the queries are
+        rows = cluster.run_stage(name, stage, LEVEL_MESSAGES.spark_schema, given)
         given = _flat(rows)
     return rows
 

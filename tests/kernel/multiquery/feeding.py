@@ -25,9 +25,11 @@ from watersmeet.kernel import (
     SharedCounts,
     SharedRows,
     Tuning,
+    Values,
     decode_reports,
     encode_reports,
     route_rows,
+    route_values,
 )
 from watersmeet.kernel.multiquery.live_values import Report
 from watersmeet.oracle import oracle
@@ -122,6 +124,12 @@ def _step(
             if isinstance(rows.target, TailTemplate):
                 for query, row in answers_of(dataflow, queries, streams, rows):
                     outcome.rows[query].append(row)
+                continue
+            if isinstance(rows.target, Values):
+                for part in rows.table.to_batches():
+                    for home, routed in route_values(part, buckets):
+                        inbox = inboxes[rows.target.level, home]
+                        inbox.setdefault(rows.target.name, []).append(routed)
                 continue
             relation = relations[rows.target]
             for part in rows.table.to_batches():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -255,8 +256,7 @@ def test_what_is_compared_is_named_by_its_stream_and_type() -> None:
     ("text", "message"),
     [
         ("SELECT a.v FROM s1 [ROWS 5] AS a, s2 AS b WHERE a.b0 = b.b0", "s1 AS a .ROWS 5. counts rows"),
-        ("SELECT DISTINCT v FROM s1", "it is SELECT DISTINCT"),
-        ("SELECT count(*) AS n FROM s1 [RANGE 10 SECONDS]", "it has aggregates"),
+        ("SELECT a.v FROM s1 AS a LEFT JOIN s2 AS b ON a.b0 = b.b0", "it has outer, semi or anti joins"),
     ],
 )
 def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> None:
@@ -264,6 +264,25 @@ def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> Non
         QueryError, match=f"query q0 does not run in a shared dataflow: {message}.* by itself"
     ):
         plan(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("SELECT DISTINCT v + 1 AS w FROM s1", "its SELECT list"),
+        ("SELECT DISTINCT v FROM s1 WHERE v % 2 = 1", "s1.v % 2 = 1"),
+    ],
+)
+def test_distinct_values_that_spark_would_compute_are_refused(text: str, left: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(f"leaves {left} to Spark")):
+        plan(text)
+
+
+def test_values_take_a_level_after_the_joins() -> None:
+    pair = "SELECT DISTINCT a.v FROM s1 AS a, s2 AS b WHERE a.b0 = b.b0"
+    assert plan(pair, levels=2).depth == 2
+    with pytest.raises(QueryError, match="needs 2 levels of joins, and one for the values of DISTINCT, and"):
+        plan(pair, levels=1)
 
 
 def test_a_dataflow_has_a_limit_of_streams_and_reads_its_own_alone() -> None:

@@ -12,7 +12,7 @@ again and again. It may appear later, with another answer, once others have gone
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numba
 import numpy as np
@@ -31,10 +31,12 @@ _TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until wh
 class DistinctValues:
     """The values of one bucket that are present, and until when."""
 
-    def __init__(self, columns: tuple[str, ...], limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], limit_bytes: int | None = None, section: str = "#present"
+    ) -> None:
         self.limit_bytes = limit_bytes
         self.left_out = 0  # in the latest step: values that would have appeared, had there been space
-        self.buffer = HoldBuffer("#present", ANSWER_END)
+        self.buffer = HoldBuffer(section, ANSWER_END)
         self._columns = columns
         self._now = _ABSENT
         self._present: pa.RecordBatch | None = None
@@ -74,6 +76,13 @@ class DistinctValues:
         """The few numbers to persist beside them."""
         return {"now": self._now, "next_number": self.buffer.next_number}
 
+    def keep_only(self, keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Forgets the values that `keep` leaves out; it must not look at anything else."""
+        self.buffer.rewrite(keep)
+        present, self._present = self._present, None
+        if present is not None:
+            self._merge(keep(present))
+
     @classmethod
     def restore(
         cls,
@@ -83,7 +92,11 @@ class DistinctValues:
         limit_bytes: int | None = None,
     ) -> DistinctValues:
         """The values that were present when these chunks were persisted."""
-        values = cls(columns, limit_bytes)
+        return cls(columns, limit_bytes).restored(snapshot, chunks)
+
+    def restored(self, snapshot: Mapping[str, int], chunks: Iterable[PersistedChunk]) -> DistinctValues:
+        """The values of this kind that were present when these chunks were persisted."""
+        values = DistinctValues(self._columns, self.limit_bytes, self.buffer.section)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             values.buffer.add(chunk.wide, chunk.number)

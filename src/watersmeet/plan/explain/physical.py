@@ -45,6 +45,7 @@ def stage_lines(plan: PhysicalPlan) -> list[str]:
         case Pipeline(dataflow) | Rewrite(dataflow):
             levels = describe_levels(dataflow, query.graph.aliases)
             stages += [f"join   {line} in {plan.partitions} buckets" for line in levels]
+            stages[-1] += _holding(query)
     residual = " and ".join(expr.pretty() for expr in query.residual)
     selected = ", ".join(output.name for output in query.select)
     stages.append(f"select {f'where {residual}, ' if residual else ''}{selected}")

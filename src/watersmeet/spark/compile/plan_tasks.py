@@ -15,15 +15,12 @@ from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, She
 from watersmeet.kernel.outer.tree_layout import OuterLayout, delay_us
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
-from watersmeet.query import ColumnRef, Query
-from watersmeet.query.expression import quote_ref
+from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.compile.distinct_aggregates import without_distinct
 from watersmeet.spark.compile.lay_out_tree import lay_out_tree
 from watersmeet.spark.compile.plan_inputs import InputPlanner
 from watersmeet.spark.compile.tasks import (
     DistinctTasks,
-    GroupedTexts,
     JoinTasks,
     QueryTasks,
     StageTask,
@@ -33,6 +30,7 @@ from watersmeet.spark.exchange.hot_keys import plan_hot_keys
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.exchange.messages import MESSAGES
 from watersmeet.spark.exchange.unpack import Payload, UnpackAnswers, UnpackValues
+from watersmeet.spark.grouping.group_samples import grouped_texts
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import FeedInput, LevelTasks, plan_levels
 from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows
@@ -257,22 +255,3 @@ def answer_schema(query: Query, payload: Payload, types: Types) -> StructType:
     if query.aggregate:
         fields.append(StructField(TICK, TimestampType()))
     return StructType(fields)
-
-
-def grouped_texts(query: Query) -> GroupedTexts | None:
-    """The texts of an aggregate; None where the query has none."""
-    aggregate = query.aggregate
-    if aggregate is None:
-        return None
-    types = {
-        quote_ref(ColumnRef(item.alias, column.name)): column.type.lower()
-        for item in query.inputs
-        for column in item.stream.columns
-    }
-    type_of = types.get
-    return GroupedTexts(
-        aggregate.emit_every_us,
-        tuple((without_distinct(output.expr.sql, type_of), output.name) for output in query.select),
-        tuple(expr.sql for expr in aggregate.group_by),
-        without_distinct(aggregate.having.sql, type_of) if aggregate.having else None,
-    )

@@ -23,12 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
 
-from watersmeet.kernel import ANSWER_TS, QUERY
+from watersmeet.kernel import ANSWER_TS, QUERY, TICK
 from watersmeet.query import ANSWER_TIME, DAY_US, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import decode
+from watersmeet.spark.grouping.group_samples import GroupedTexts, group_samples, grouped_texts
 from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.sinks import NAME
 from watersmeet.spark.multiquery.stage import template_names
@@ -112,10 +113,11 @@ class AnswerDecoder:
         return StructType(fields)
 
     def by_select_list(self, tails: Sequence[QueryTail]) -> list[list[QueryTail]]:
-        """Tails of one template, grouped by SELECT list."""
-        found: dict[tuple[tuple[str, str], ...], list[QueryTail]] = {}
+        """Tails of one template, by SELECT list, and by GROUP BY and HAVING."""
+        found: dict[tuple[tuple[tuple[str, str], ...], GroupedTexts | None], list[QueryTail]] = {}
         for tail in tails:
-            found.setdefault(self._select_list(tail), []).append(tail)
+            texts = self._select_list(tail), grouped_texts(self.queries[tail.number])
+            found.setdefault(texts, []).append(tail)
         return list(found.values())
 
     def _select_list(self, tail: QueryTail) -> tuple[tuple[str, str], ...]:
@@ -129,14 +131,20 @@ class AnswerDecoder:
             rows = blobs.select("chunk").mapInArrow(unpack, schema)
             condition = " AND ".join(f"({text})" for text in alike[0].conditions)
             rows = rows.where(condition) if condition else rows
-            outputs = [f"{text} AS {quote_name(name)}" for text, name in self._select_list(alike[0])]
+            grouped = grouped_texts(self.queries[alike[0].number])
+            texts = self._select_list(alike[0]) if grouped is None else grouped.outputs
+            outputs = [f"{text} AS {quote_name(name)}" for text, name in texts]
             if as_json:
                 outputs = [ANSWER_TIME, f"{json_text(', '.join(outputs))} AS {ANSWER}"]
-            frames.append(rows.selectExpr(NAME, *outputs))
+            if grouped is None:
+                frames.append(rows.selectExpr(NAME, *outputs))
+            else:
+                sampled = rows.drop(ANSWER_TIME).withColumnRenamed(TICK, ANSWER_TIME)
+                frames.append(group_samples(sampled, grouped, [NAME, ANSWER_TIME], [NAME, *outputs]))
         return frames
 
     def unpack_tuples(self, tails: Sequence[QueryTail]) -> tuple[UnpackTuples, StructType]:
-        """Makes complete combinations: the query's name, a struct for each input, t."""
+        """Makes complete combinations: the query's name, a struct for each input, t, and the tick if any."""
         first = tails[0]
         query = self.queries[first.number]
         slots = dict(first.slots)
@@ -150,6 +158,8 @@ class AnswerDecoder:
                 struct = StructType([StructField(name, types[name]) for name in names])
                 fields.append(StructField(item.alias, struct))
         fields.append(StructField(ANSWER_TIME, TimestampType()))
+        if query.aggregate is not None:
+            fields.append(StructField(TICK, TimestampType()))
         numbers = frozenset(tail.number for tail in tails)
         return UnpackTuples(self.ship, numbers, tuple(payload)), StructType(fields)
 
@@ -219,6 +229,8 @@ class UnpackTuples:
                 fields = [answers.column(f"{slot}.{name}") for name in own]
                 columns[alias] = pa.StructArray.from_arrays(fields, list(own))
             columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
+            if TICK in answers.schema.names:
+                columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
             yield pa.RecordBatch.from_pydict(columns)
 
 
