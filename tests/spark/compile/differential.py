@@ -61,7 +61,9 @@ def name_files(spark: SparkSession, folder: Path, stream: Stream) -> DataFrame |
     return file_names(spark, Stream(stream.name, stream.columns, stream.event_time, source=source), folder)
 
 
-def answers(spark: SparkSession, folder: Path, query: Query, *, direct: bool) -> DataFrame:
+def answers(
+    spark: SparkSession, folder: Path, query: Query, *, direct: bool, routing: str = "shares"
+) -> DataFrame:
     """The streaming DataFrame of a query over written batches."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     sources = {stream.name: read_batches(spark, folder, stream) for stream in query.streams}
@@ -69,7 +71,7 @@ def answers(spark: SparkSession, folder: Path, query: Query, *, direct: bool) ->
     control = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1)
     compiler = Compiler(
         spark=spark,
-        plan=plan_physical(query, partitions),
+        plan=plan_physical(query, partitions, routing=routing),
         sources=sources,
         control=control.parquet(str(folder / "control")),
         files={name: frame for name, frame in named.items() if frame is not None},
@@ -85,11 +87,12 @@ def run_through_spark(
     *,
     flush: bool = True,
     direct: bool = False,
+    routing: str = "shares",
 ) -> list[tuple[Any, ...]]:
     """The rows Spark emits for the batches, each stream's n-th file in the n-th trigger."""
     write_batches(folder, query, batches)
     write_control(folder, len(batches), flush=flush)
-    stream = answers(spark, folder, query, direct=direct).writeStream.format("parquet")
+    stream = answers(spark, folder, query, direct=direct, routing=routing).writeStream.format("parquet")
     stream = stream.option("checkpointLocation", str(folder / "checkpoint"))
     stream.trigger(availableNow=True).start(str(folder / "out")).awaitTermination()
     return [tuple(row) for row in spark.read.parquet(str(folder / "out")).collect()]
@@ -103,9 +106,10 @@ def check(
     *,
     flush: bool = True,
     direct: bool = False,
+    routing: str = "shares",
 ) -> None:
     """The answers are the oracle's, and there are some."""
-    found = run_through_spark(spark, folder, query, batches, flush=flush, direct=direct)
+    found = run_through_spark(spark, folder, query, batches, flush=flush, direct=direct, routing=routing)
     expected = oracle.run(query, batches, flush=flush)
     assert expected.rows, "a case without answers proves nothing"
     assert oracle.bag(found) == oracle.bag(expected.rows)
