@@ -49,4 +49,4 @@ def test_answers_are_the_oracles_behind_several_levels(
     routed = plan_physical(case.query, 2, routing=routing).routing
     assert isinstance(routed, Pipeline | Rewrite)
     assert routed.dataflow.levels > 1
-    check(spark, tmp_path, case.query, case.batches, routing=routing)
+    check(spark, tmp_path, case.query, case.batches[:3], routing=routing)
