@@ -7,6 +7,7 @@ from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
+    ENDED,
     IN_VIEW,
     KEEP,
     POSITION,
@@ -29,7 +30,7 @@ from watersmeet.kernel.multiquery import (
     route_rows,
     route_values,
 )
-from watersmeet.kernel.output import DistinctValues
+from watersmeet.kernel.output import DistinctValues, OpenValues
 from watersmeet.kernel.progress import (
     FIRST,
     LatenessPolicy,
@@ -67,6 +68,7 @@ __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
     "DEFAULT_TUNING",
+    "ENDED",
     "FIRST",
     "IN_VIEW",
     "KEEP",
@@ -97,6 +99,7 @@ __all__ = [
     "MultiwayJoin",
     "Numbered",
     "NumberingBucket",
+    "OpenValues",
     "PersistedChunk",
     "Punctuation",
     "RowPositions",

@@ -69,7 +69,7 @@ class QueryDataflow:
         selected = {label: select_rows(query, own) for label, own in found.items()}
         if self.tasks.distinct is None:
             return Output(
-                {"": {label: [row for row, _, _ in own] for label, own in selected.items()}}, metrics
+                {"": {label: [each.row for each in own] for label, own in selected.items()}}, metrics
             )
         every = [each for own in selected.values() for each in own]
         values, left_out = distinct_values(cluster, query, self.tasks.distinct, every)
@@ -134,7 +134,7 @@ class QueriesDataflow:
         found = combinations(query, list(unpack(iter(blobs))), time=ANSWER_TIME)
         if query.aggregate is not None:
             return group_rows(query, found, tail.conditions)
-        return [row for row, _, _ in select_rows(query, found, tail.conditions)]
+        return [each.row for each in select_rows(query, found, tail.conditions)]
 
 
 def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> Batches:

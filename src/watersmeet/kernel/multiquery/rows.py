@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.hashing import combine_hashes, hash_column
+from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.routing.grid import coordinates, split
 from watersmeet.query.shared_dataflow import TailTemplate
@@ -56,9 +56,7 @@ def route_values(batch: pa.RecordBatch, buckets: int) -> list[tuple[int, pa.Reco
     if buckets == 1:
         return [(0, batch)]
     names = [name for name in batch.schema.names if name not in (ANSWER_TS, ANSWER_END)]
-    hashes = combine_hashes([hash_column(batch.column(name)) for name in names])
-    parts = split(batch, coordinates(hashes, buckets), buckets)
-    return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]
+    return _split(batch, combine_hashes([hash_column(batch.column(name)) for name in names]), buckets)
 
 
 def route_rows(batch: pa.RecordBatch, column: str, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
@@ -71,5 +69,9 @@ def route_rows(batch: pa.RecordBatch, column: str, buckets: int) -> list[tuple[i
         return []
     if buckets == 1:
         return [(0, batch)]
-    parts = split(batch, coordinates(hash_column(key), buckets), buckets)
+    return _split(batch, hash_column(key), buckets)
+
+
+def _split(batch: pa.RecordBatch, hashes: Hashes, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
+    parts = split(batch, coordinates(hashes, buckets), buckets)
     return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]

@@ -24,7 +24,7 @@ from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_colum
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.state.chunks import HoldBuffer, PersistedChunk
 
-_ABSENT = -(2**63)
+ABSENT = -(2**63)
 _TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until when it is present
 
 
@@ -38,7 +38,7 @@ class DistinctValues:
         self.left_out = 0  # in the latest step: values that would have appeared, had there been space
         self.buffer = HoldBuffer(section, ANSWER_END)
         self._columns = columns
-        self._now = _ABSENT
+        self._now = ABSENT
         self._present: pa.RecordBatch | None = None
         self._hashes: Hashes = np.empty(0, np.uint64)
         self._until: Longs = np.empty(0, np.int64)
@@ -57,8 +57,8 @@ class DistinctValues:
         t = np.asarray(ordered.column(ANSWER_TS))
         ends = np.asarray(ordered.column(ANSWER_END))
         values, hashes = ordered.take(pa.array(firsts)), self._hash(ordered)[firsts]
-        before = self._until_before(values, hashes)
-        covered = np.maximum(before[groups], _running_max_before(ends, groups))
+        before = self._until_of(self._find(values, hashes))
+        covered = np.maximum(before[groups], running_max_before(ends, groups))
         until = np.maximum.reduceat(ends, firsts)
         longer, appears = until > before, covered < t
         if self.limit_bytes is not None:
@@ -96,7 +96,7 @@ class DistinctValues:
 
     def restored(self, snapshot: Mapping[str, int], chunks: Iterable[PersistedChunk]) -> DistinctValues:
         """The values of this kind that were present when these chunks were persisted."""
-        values = DistinctValues(self._columns, self.limit_bytes, self.buffer.section)
+        values = type(self)(self._columns, self.limit_bytes, self.buffer.section)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             values.buffer.add(chunk.wide, chunk.number)
@@ -140,11 +140,15 @@ class DistinctValues:
                     seen.append(int(member))
         return numbers
 
-    def _until_before(self, values: pa.RecordBatch, hashes: Hashes) -> Longs:
-        """Until when each value was present before this step."""
-        until = np.full(len(hashes), _ABSENT)
+    def _until_of(self, entries: Longs) -> Longs:
+        """Until when values were present before this step, by where they are remembered."""
+        return np.append(self._until, ABSENT)[entries]
+
+    def _find(self, values: pa.RecordBatch, hashes: Hashes) -> Longs:
+        """Where each value is among those that are remembered; -1, past their end, for one that is not."""
+        found = np.full(len(hashes), -1)
         if self._present is None or not len(self._hashes):
-            return until
+            return found
         entry = np.searchsorted(self._hashes, hashes)
         open_ = np.arange(len(hashes))
         while len(open_):
@@ -153,9 +157,9 @@ class DistinctValues:
             open_ = open_[self._hashes[entry[open_]] == hashes[open_]]
             known = self._present.take(pa.array(entry[open_]))
             same = self._same(values.take(pa.array(open_)), known)
-            until[open_[same]] = np.maximum(until[open_[same]], self._until[entry[open_[same]]])
+            found[open_[same]] = entry[open_[same]]  # the newest, where there are several
             entry[open_] += 1
-        return until
+        return found
 
     def _remember(self, values: pa.RecordBatch, until: Longs, now: int) -> None:
         self._now = max(self._now, now)  # later answers appear after now: a shorter presence has ended
@@ -169,7 +173,7 @@ class DistinctValues:
     def _fits(self, values: pa.RecordBatch, before: Longs, t: Longs) -> npt.NDArray[np.bool_]:
         """Which values are remembered already, or can be; those that come first are taken first."""
         assert self.limit_bytes is not None
-        fits: npt.NDArray[np.bool_] = before != _ABSENT
+        fits: npt.NDArray[np.bool_] = before != ABSENT
         new = np.flatnonzero(~fits)
         present = self._present.nbytes if self._present is not None else 0
         taken = 2 * present + _TABLE_BYTES * len(self._hashes)
@@ -192,9 +196,9 @@ class DistinctValues:
 
 
 @numba.njit(cache=True)
-def _running_max_before(ends, groups):  # type: ignore[no-untyped-def]
+def running_max_before(ends, groups):  # type: ignore[no-untyped-def]
     """For each row, the largest end among the earlier rows of its group."""
-    running = np.full(len(ends), _ABSENT)
+    running = np.full(len(ends), ABSENT)
     for row in range(1, len(ends)):
         if groups[row] == groups[row - 1]:
             running[row] = max(running[row - 1], ends[row - 1])

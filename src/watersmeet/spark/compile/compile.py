@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, StateLimit
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native
 from watersmeet.query import ANSWER_TIME, Query
@@ -115,6 +115,7 @@ class Compiler:
         outputs = [f"{text} AS {quote_name(name)}" for text, name in tasks.select]
         if keep_end:
             outputs += [f"{ANSWER_TIME} AS {ANSWER_TS}", ANSWER_END]
+            outputs += [ENDED] if ENDED in tasks.schema.names else []
         return self._meets_residual(tasks, joined).selectExpr(*outputs)
 
     def _distinct(self, distinct: DistinctTasks, selected: DataFrame) -> DataFrame:

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType, TimestampType
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import (
+    ANSWER_END,
+    ANSWER_TS,
+    ENDED,
+    TICK,
+    BucketPlan,
+    Grid,
+    Shed,
+    StateLimit,
+    plan_bucket,
+)
 from watersmeet.kernel.outer.tree_layout import OuterLayout, delay_us
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares
@@ -62,7 +72,9 @@ class _TaskPlanner:
         payload = tuple((item.alias, read(item.alias)) for item in query.inputs)
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         schema = answer_schema(query, payload, self.options.types)
-        unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
+        unpack = UnpackAnswers(
+            payload, query.distinct, query.aggregate is not None, query.distinct and query.joins_delayed
+        )
         return QueryTasks(
             query=query,
             join=self._route(schema),
@@ -232,9 +244,11 @@ def _refuse_limit(query: Query, limit: StateLimit | None) -> None:
                 f"a limit of memory does not go with {item.pretty()}: a tuple that is shed would have ended "
                 "others. Leave the limit out; what is kept are the last tuples of each value"
             )
-        if limit is not None and query.aggregate is not None and item.window.counts_rows:
+        has_lifetimes = query.distinct or query.aggregate is not None
+        if limit is not None and has_lifetimes and item.window.counts_rows:
+            what = "DISTINCT" if query.distinct else "aggregates"
             raise ConfigurationError(
-                f"a limit of memory does not go with aggregates over {item.pretty()}: leave the limit out, "
+                f"a limit of memory does not go with {what} over {item.pretty()}: leave the limit out, "
                 "or use a RANGE or TUMBLE window of time"
             )
 
@@ -252,6 +266,8 @@ def answer_schema(query: Query, payload: Payload, types: Types) -> StructType:
     fields.append(StructField(ANSWER_TS, TimestampType()))
     if query.distinct:
         fields.append(StructField(ANSWER_END, LongType()))
+        if query.joins_delayed:
+            fields.append(StructField(ENDED, BooleanType()))
     if query.aggregate:
         fields.append(StructField(TICK, TimestampType()))
     return StructType(fields)
