@@ -50,3 +50,11 @@ def test_answers_are_the_oracles_behind_several_levels(
     assert isinstance(routed, Pipeline | Rewrite)
     assert routed.dataflow.levels > 1
     check(spark, tmp_path, case.query, case.batches[:3], routing=routing)
+
+
+@pytest.mark.parametrize("seed", [26, pytest.param(1, marks=pytest.mark.variant)], ids=["rows", "blobs"])
+def test_values_of_answers_that_end_later_are_the_oracles(
+    seed: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    case = draw_case(seed, variant="numbered distinct")
+    check(spark, tmp_path, case.query, case.batches[:3])
