@@ -21,7 +21,7 @@ from watersmeet.testing.setup import Setup, queries_dataflow
 from watersmeet.testing.sources import Arrived
 
 ROUTINGS = ("pipeline", "rewrite")
-CASES = 6  # of each kind, and twice as many that share
+CASES = 4  # of each kind, and twice as many that share
 
 
 def answered_as(query: Query, kind: str, rng: random.Random) -> Query:
@@ -58,7 +58,9 @@ def shared_case(seed: int) -> RandomCase:
     return replace(case, queries=queries, disturbance=DISTURBANCES[seed % len(DISTURBANCES)])
 
 
-@pytest.mark.parametrize("variant", ["numbered distinct", "numbered aggregate"])
+@pytest.mark.parametrize(
+    "variant", ["numbered distinct", pytest.param("numbered aggregate", marks=pytest.mark.variant)]
+)
 def test_answers_whose_tuples_end_later_are_the_oracles(variant: str, long_mode: bool) -> None:
     """Under ROWS windows, of which an answer does not know when its tuples leave."""
     answered, cases = 0, 2 * CASES * (20 if long_mode else 1)
@@ -131,7 +133,7 @@ def seen(batches: list[MicroBatch], since: int, until: int) -> list[MicroBatch]:
     return [batch if number >= since else {} for number, batch in enumerate(batches) if number < until]
 
 
-@pytest.mark.parametrize("workers_stay", [True, False])
+@pytest.mark.parametrize("workers_stay", [False, pytest.param(True, marks=pytest.mark.variant)])
 def test_queries_with_tails_come_and_go(workers_stay: bool) -> None:
     queries = {
         number: (name, bind_query(text, STREAMS), since, until)
