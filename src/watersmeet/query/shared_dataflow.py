@@ -145,6 +145,13 @@ class QueryTail:
     until: int = NEVER
 
     @property
+    def answered(self) -> dict[str, str]:
+        """The qualified columns that answers have, and their names there."""
+        if self.template.needs_spark:
+            return {column: column for column in self.payload}
+        return {source: name for name, source in self.outputs or ()}
+
+    @property
     def template(self) -> TailTemplate:
         """The tail without its query and its constants."""
         tests = tuple(replace(test, constant=None) for test in self.tests)

@@ -146,16 +146,16 @@ class AnswerDecoder:
     def unpack_tuples(self, tails: Sequence[QueryTail]) -> tuple[UnpackTuples, StructType]:
         """Makes complete combinations: the query's name, a struct for each input, t, and the tick if any."""
         first = tails[0]
-        query = self.queries[first.number]
+        query, answered = self.queries[first.number], first.answered
         slots = dict(first.slots)
         fields, payload = [StructField(NAME, StringType(), False)], []
         for item in query.inputs:
             prefix = f"{slots[item.alias]}."
-            names = tuple(c.removeprefix(prefix) for c in first.payload if c.startswith(prefix))
+            own = {c.removeprefix(prefix): name for c, name in answered.items() if c.startswith(prefix)}
             types = self.types[item.stream.name]
-            if names:
-                payload.append((item.alias, slots[item.alias], names))
-                struct = StructType([StructField(name, types[name]) for name in names])
+            if own:
+                payload.append((item.alias, tuple(own.items())))
+                struct = StructType([StructField(name, types[name]) for name in own])
                 fields.append(StructField(item.alias, struct))
         fields.append(StructField(ANSWER_TIME, TimestampType()))
         if query.aggregate is not None:
@@ -219,15 +219,15 @@ class UnpackTuples:
 
     ship: ShippedDataflow
     numbers: frozenset[int]
-    payload: tuple[tuple[str, str, tuple[str, ...]], ...]  # alias, slot, columns
+    payload: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # alias, columns, and their names in answers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.ship.dataflow, self.numbers)
         for answers in _answers_of(batches, self.numbers):
             columns: dict[str, pa.Array] = {NAME: _named(answers, names)}
-            for alias, slot, own in self.payload:
-                fields = [answers.column(f"{slot}.{name}") for name in own]
-                columns[alias] = pa.StructArray.from_arrays(fields, list(own))
+            for alias, own in self.payload:
+                fields = [answers.column(name) for _, name in own]
+                columns[alias] = pa.StructArray.from_arrays(fields, [column for column, _ in own])
             columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
             if TICK in answers.schema.names:
                 columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
