@@ -28,7 +28,13 @@ def answered_as(query: Query, kind: str, rng: random.Random) -> Query:
     """A query with the answers of another kind: grouped, or distinct values."""
     columns = [output for output in query.select if output.expr.is_column]
     if kind == "distinct":
-        return replace(query, distinct=True, select=tuple(rng.sample(columns, min(2, len(columns)))))
+        chosen = rng.sample(columns, min(2, len(columns)))
+        if rng.random() < 0.5:  # left to Spark
+            value = rng.choice(columns).expr
+            chosen.append(Output("half", Expr(f"{value.sql} % 2", value.columns, "bigint")))
+        if rng.random() < 0.3:
+            chosen.append(Output("at", Expr("answer_time", uses_answer_time=True)))
+        return replace(query, distinct=True, select=tuple(chosen[-2:]))
     value = columns[-1].expr
     grouped = rng.choice([[], columns[:1]])
     counted = Expr(f"count(DISTINCT {value.sql})", value.columns, "bigint")
@@ -52,8 +58,6 @@ def shared_case(seed: int) -> RandomCase:
         kind = rng.choice(["distinct", "aggregate", "aggregate", "plain"])
         if kind == "aggregate" and not any(item.window.is_bounded for item in query.inputs):
             kind = "distinct"
-        if kind == "distinct":
-            query = replace(query, residual=())
         queries[name] = query if kind == "plain" else answered_as(query, kind, rng)
     return replace(case, queries=queries, disturbance=DISTURBANCES[seed % len(DISTURBANCES)])
 
@@ -109,6 +113,8 @@ COMING = {
     "larger": (f"SELECT sum(a.size) AS total {JOINED} AND a.size > 4 EMIT EVERY 5 US", 0, 4),
     "few": (f"SELECT DISTINCT a.size {JOINED} AND c.size = 3", 2, NEVER),
     "others": (f"SELECT DISTINCT a.size {JOINED} AND c.size = 4", 0, 5),
+    "thirds": (f"SELECT DISTINCT a.size % 3 AS third {JOINED} AND a.size + b.size > 9", 0, NEVER),
+    "odd": (f"SELECT DISTINCT b.size {JOINED} AND c.size % 2 = 1", 3, 6),
     "plain": (f"SELECT a.size, b.size AS b, c.size AS c {JOINED}", 1, 6),
 }
 BATCHES = 7

@@ -24,7 +24,7 @@ KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that wer
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
-ENDED = "__ended"  # bool: whether an answer has been let out before, and only its end is news
+ENDED = "__ended"  # bool: whether an answer has been let out before, and is only to tell its end
 
 _NESTED = ("array", "map", "struct", "variant")
 

@@ -118,11 +118,14 @@ class Test:
 class Hold:
     """What the answers of a query wait for: that the watermark is past their t, or past ticks.
 
-    At each tick that an answer is valid at, or was `before_us` earlier, it is let out once more.
+    At each tick that an answer is valid at, or was `before_us` earlier, it is let out once more. Where Spark
+    is to compute distinct values, what is present comes along with each batch (`repeats`).
     """
 
     emit_every_us: int | None = None  # None: answers are let out once
     before_us: int = 0
+    repeats: bool = False
+    by_time: bool = False  # whether what is made of answers that are repeated depends on their t
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType, TimestampType
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
 from watersmeet.oracle.oracle import Row
-from watersmeet.query import Expr, Query
+from watersmeet.query import BEGINNING, Expr, Query
 from watersmeet.query.values import canonical, timestamp_us
 from watersmeet.spark.compile.tasks import DistinctTasks
 from watersmeet.spark.metrics.metrics import METRICS
@@ -93,6 +93,19 @@ def select_rows(
 def _conditions(query: Query, texts: Sequence[str] | None) -> list[Expr]:
     """These conditions, or else the residual ones of the query."""
     return [*query.residual] if texts is None else [Expr(text) for text in texts]
+
+
+def appearing_rows(selected: Sequence[Selected]) -> list[Row]:
+    """The values that appear in a batch, given the new answers in it and what was present before."""
+    rows: list[Row] = []
+    until: dict[Hashable, int] = {}
+    for row, t, end, has_ended in sorted(selected, key=lambda each: (not each.has_ended, each.t)):
+        assert end is not None
+        value = canonical(row)
+        if not has_ended and until.get(value, BEGINNING) < t:
+            rows.append(row)
+        until[value] = max(end, until.get(value, end))
+    return rows
 
 
 def distinct_values(

@@ -25,7 +25,14 @@ from watersmeet.spark.multiquery.answers import AnswerDecoder, UnpackReady
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 from watersmeet.spark.multiquery.stage import template_names
-from watersmeet.testing.answers import answer_rows, combinations, distinct_values, group_rows, select_rows
+from watersmeet.testing.answers import (
+    answer_rows,
+    appearing_rows,
+    combinations,
+    distinct_values,
+    group_rows,
+    select_rows,
+)
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.sources import Arrived, Projected
 
@@ -134,7 +141,10 @@ class QueriesDataflow:
         found = combinations(query, list(unpack(iter(blobs))), time=ANSWER_TIME)
         if query.aggregate is not None:
             return group_rows(query, found, tail.conditions)
-        return [each.row for each in select_rows(query, found, tail.conditions)]
+        selected = select_rows(query, found, tail.conditions)
+        if tail.hold is not None and tail.hold.repeats:
+            return appearing_rows(selected)
+        return [each.row for each in selected]
 
 
 def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> Batches:

@@ -2,7 +2,8 @@
 
 A query whose tail has a `Hold` gets its answers when the watermark of its own streams has passed them, or at
 each tick of their lifetimes, as a query alone does (`kernel.output`). Tails that differ only in constants are
-held together. Values of SELECT DISTINCT meet one level after the join, by the hash of all of them.
+held together. Values of SELECT DISTINCT meet one level after the join, by the hash of all of them. Where
+Spark has to compute them, after all levels, it gets what was present before along with the new answers.
 
     level 1: an answer is found, held until the watermark is past t -> level 2: its value is absent: out
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.layout import ANSWER_END
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, ENDED
 from watersmeet.kernel.multiquery.relation_store import concat_unlike
 from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, Values
 from watersmeet.kernel.output.distinct import DistinctValues
@@ -35,7 +36,7 @@ from watersmeet.query.shared_dataflow import Hold, SharedDataflow, TailTemplate
 Bounds = Mapping[str, int]  # how far each stream has come, or set of streams
 KeepRows = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-_HELD, _VALUES = "#held", "#values"  # no relation's name starts so
+_HELD, _VALUES, _PRESENT = "#held", "#values", "#present"  # no relation's name starts so
 
 
 class _Keeping(Protocol):
@@ -56,6 +57,10 @@ class HeldTails:
             at = levels[template.join]
             if at == level:
                 self._held[template] = _held(template, template.hold, tuning)
+                if template.hold.repeats:
+                    name = _present_name(template)
+                    times = (ANSWER_TS,) if template.hold.by_time else ()
+                    self._values[name] = DistinctValues((QUERY, *template.payload, *times), section=name)
             elif template.has_values and at + 1 == level:
                 name = values_name(template)
                 columns = (QUERY, *(column for column, _ in template.outputs or ()))
@@ -76,13 +81,32 @@ class HeldTails:
         """What leaves as the streams come this far; the iterator must be exhausted."""
         for template, held in self._held.items():
             held.watermark = _watermark(before, template)
-            for batch in held.release(_watermark(after, template)):
+            released = held.release(_watermark(after, template))
+            if template.hold is not None and template.hold.repeats:
+                released = self._with_present(template, held.watermark, released)
+            for batch in released:
                 table = pa.Table.from_batches([batch])
                 if template.has_values:
                     yield SharedRows(Values(values_name(template), self._level + 1), table)
                 else:
-                    counts.count_answers(np.asarray(batch.column(QUERY)))
+                    if ENDED not in batch.schema.names or not batch.column(ENDED)[0].as_py():
+                        counts.count_answers(np.asarray(batch.column(QUERY)))
                     yield SharedRows(template, table)
+
+    def _with_present(
+        self, template: TailTemplate, since: int, released: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """What was present since before the new answers, by all that values are made of; then these."""
+        values, fresh = self._values[_present_name(template)], list(released)
+        present = values.present(since)
+        if present is not None:
+            if ANSWER_TS not in present.schema.names:  # it makes no difference to the values
+                present = present.append_column(ANSWER_TS, pa.array(np.full(present.num_rows, since)))
+            names = [QUERY, *template.payload, ANSWER_TS, ANSWER_END]
+            yield _marked(present.select(names), has_ended=True)
+        for batch in fresh:
+            values.step(batch)
+            yield _marked(batch, has_ended=False)
 
     def appear(
         self, new: Mapping[str, Sequence[pa.RecordBatch]], counts: SharedCounts
@@ -158,6 +182,14 @@ class HeldTails:
 def values_name(template: TailTemplate) -> str:
     """The name under which the values of a template are sent and kept."""
     return f"{_VALUES} {_digest(template)}"
+
+
+def _present_name(template: TailTemplate) -> str:
+    return f"{_PRESENT} {_digest(template)}"
+
+
+def _marked(batch: pa.RecordBatch, *, has_ended: bool) -> pa.RecordBatch:
+    return batch.append_column(ENDED, pa.array(np.full(batch.num_rows, has_ended)))
 
 
 def _held(template: TailTemplate, hold: Hold, tuning: Tuning) -> HeldAnswers:

@@ -68,6 +68,12 @@ class DistinctValues:
         self._remember(values.filter(pa.array(longer)), until[longer], int(t.max()))
         return ordered.filter(pa.array(appears))
 
+    def present(self, since: int) -> pa.RecordBatch | None:
+        """The values that are present then or later, and until when; None if there are none."""
+        if self._present is None or not (alive := self._until >= since).any():
+            return None
+        return self._present.filter(pa.array(alive))
+
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
         return self.buffer.persisted()

@@ -29,11 +29,11 @@ from watersmeet.plan.multiquery.kept import KeptTrees
 from watersmeet.plan.multiquery.rates import RateModels
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.stream_sets import StreamSet, stream_set
-from watersmeet.plan.multiquery.tails import Registered, end_query
+from watersmeet.plan.multiquery.tails import Registered, end_query, takes_level
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, Stream
-from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
+from watersmeet.query.shared_dataflow import SharedDataflow
 
 __all__ = ["MAX_STREAMS", "Registered", "plan_dataflow", "why_unfit"]
 
@@ -60,12 +60,11 @@ def plan_dataflow(
         _refuse_unfit(registered, ordered)
         slotted = Slotted.of(registered.query)
         planting = Planting(slotted, rates.model(slotted), draft)
-        most = levels - 1 if registered.query.distinct else levels  # values take a level of their own
-        tree = trees.replant(registered.number, planting, most)
+        after = int(takes_level(slotted))
+        tree = trees.replant(registered.number, planting, levels - after)
         if tree is None:
-            tree = _plant(registered, planting, most)
+            tree = _plant(registered.name, planting, levels, after)
         tail, needed = end_query(registered, slotted, tree.name, ordered)
-        _refuse_computed_values(tail)
         if (found := sets[registered.number]) is not None:
             tail = replace(tail, streams=(found[0],))
         draft.add(slotted, tree, needed, tail.streams)
@@ -74,28 +73,17 @@ def plan_dataflow(
     return replace(draft.dataflow(levels, ordered, tuple(tails)), sets=tuple(sorted(by_name.items())))
 
 
-def _plant(registered: Registered, planting: Planting, levels: int) -> Tree:
-    tree = cheapest_tree(planting, levels) if levels > 0 else None
+def _plant(name: str, planting: Planting, levels: int, after: int) -> Tree:
+    """The tree of a query, with so many levels left after it."""
+    tree = cheapest_tree(planting, levels - after) if levels > after else None
     if tree is None:
-        of_values = int(registered.query.distinct)
-        needed = max(1, fewest_levels(planting)) + of_values
-        what = "levels of joins, and one for the values of DISTINCT" if of_values else "levels of joins"
+        needed = max(1, fewest_levels(planting)) + after
+        what = "levels of joins, and one for the values of DISTINCT" if after else "levels of joins"
         raise QueryError(
-            f"query {registered.name} needs {needed} {what}, and the dataflow has {levels + of_values}: "
+            f"query {name} needs {needed} {what}, and the dataflow has {levels}: "
             f"give the dataflow {needed} levels, or run the query by itself"
         )
     return tree
-
-
-def _refuse_computed_values(tail: QueryTail) -> None:
-    """Refuses DISTINCT of values that Spark would have to compute: it comes after all levels."""
-    if tail.has_values and (tail.outputs is None or tail.conditions):
-        what = " AND ".join(tail.conditions) or "its SELECT list"
-        raise QueryError(
-            f"query {tail.query} is SELECT DISTINCT, and leaves {what} to Spark: in a shared dataflow "
-            "SELECT DISTINCT takes columns alone, and conditions that compare columns with constants or with "
-            "other columns. Write GROUP BY, which takes expressions, or run the query by itself"
-        )
 
 
 def _order_streams(

@@ -30,6 +30,7 @@ def end_query(
     query = registered.query
     tests, left = _sort_conditions(slotted)
     outputs = _bare_outputs(slotted)
+    has_values = query.distinct and outputs is not None and not left
     needed = set(_tested(slotted, tests))
     payload: set[tuple[int, str]] = set()
     if left or outputs is None:
@@ -48,12 +49,22 @@ def end_query(
         conditions=tuple(expr.sql for expr in left),
         outputs=outputs,
         payload=tuple(sorted(slotted.qualified(*column) for column in payload)),
-        hold=hold_of(query),
-        has_values=query.distinct,
+        hold=hold_of(query) if has_values or not query.distinct else _repeating(query, left),
+        has_values=has_values,
         since=registered.since,
         until=registered.until,
     )
     return tail, frozenset(needed | payload)
+
+
+def takes_level(slotted: Slotted) -> bool:
+    """Whether distinct values of a query can be told apart in a level of the dataflow, after its joins."""
+    return slotted.query.distinct and _bare_outputs(slotted) is not None and not _sort_conditions(slotted)[1]
+
+
+def _repeating(query: Query, left: tuple[Expr, ...]) -> Hold:
+    """What answers wait for whose distinct values Spark computes, batch by batch."""
+    return Hold(repeats=True, by_time=any(expr.uses_answer_time for expr in (*left, *query.selected)))
 
 
 def hold_of(query: Query) -> Hold | None:

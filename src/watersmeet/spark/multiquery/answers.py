@@ -18,12 +18,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from watersmeet.kernel import ANSWER_TS, QUERY, TICK
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, QUERY, TICK
 from watersmeet.query import ANSWER_TIME, DAY_US, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
@@ -37,6 +45,7 @@ from watersmeet.spark.sinks.kafka import MICROSECONDS
 from watersmeet.spark.sources.derived.view_rows import view_rows
 
 ANSWER = "answer"
+_COVERED = "__covered"  # until when a value is present by earlier answers
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _JSON_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
 
@@ -134,9 +143,11 @@ class AnswerDecoder:
             grouped = grouped_texts(self.queries[alike[0].number])
             texts = self._select_list(alike[0]) if grouped is None else grouped.outputs
             outputs = [f"{text} AS {quote_name(name)}" for text, name in texts]
-            if as_json:
+            if as_json and not _repeats(alike[0]):
                 outputs = [ANSWER_TIME, f"{json_text(', '.join(outputs))} AS {ANSWER}"]
-            if grouped is None:
+            if _repeats(alike[0]):
+                frames.append(_appearing(rows, outputs, [name for _, name in texts], as_json=as_json))
+            elif grouped is None:
                 frames.append(rows.selectExpr(NAME, *outputs))
             else:
                 sampled = rows.drop(ANSWER_TIME).withColumnRenamed(TICK, ANSWER_TIME)
@@ -160,8 +171,30 @@ class AnswerDecoder:
         fields.append(StructField(ANSWER_TIME, TimestampType()))
         if query.aggregate is not None:
             fields.append(StructField(TICK, TimestampType()))
+        if _repeats(first):
+            fields += [StructField(ANSWER_END, LongType()), StructField(ENDED, BooleanType())]
         numbers = frozenset(tail.number for tail in tails)
         return UnpackTuples(self.ship, numbers, tuple(payload)), StructType(fields)
+
+
+def _repeats(tail: QueryTail) -> bool:
+    """Whether what is present comes along with a query's new answers."""
+    return tail.hold is not None and tail.hold.repeats
+
+
+def _appearing(rows: DataFrame, outputs: Sequence[str], names: Sequence[str], *, as_json: bool) -> DataFrame:
+    """The values that appear in a batch, given the new answers in it and what was present before."""
+    facts = [F.col(ANSWER_TIME).alias(ANSWER_TS), F.col(ANSWER_END), F.col(ENDED)]
+    values = rows.select(NAME, *map(F.expr, outputs), *facts)
+    own = [quote_name(name) for name in names]
+    before = Window.partitionBy(NAME, *map(F.expr, own)).orderBy(F.desc(ENDED), ANSWER_TS)
+    covered = F.max(ANSWER_END).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    appears = F.coalesce(F.col(_COVERED) < F.unix_micros(ANSWER_TS), F.lit(True))
+    found = values.withColumn(_COVERED, covered).where(~F.col(ENDED) & appears)
+    if as_json:
+        time = f"{ANSWER_TS} AS {ANSWER_TIME}"
+        return found.selectExpr(NAME, time, f"{json_text(', '.join(own))} AS {ANSWER}")
+    return found.selectExpr(NAME, *own)
 
 
 def column_types(streams: Sequence[Stream], sources: Mapping[str, DataFrame]) -> Types:
@@ -231,6 +264,7 @@ class UnpackTuples:
             columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
             if TICK in answers.schema.names:
                 columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
+            columns |= {n: answers.column(n) for n in (ANSWER_END, ENDED) if ENDED in answers.schema.names}
             yield pa.RecordBatch.from_pydict(columns)
 
 

@@ -31,9 +31,11 @@ def answer_frame(stream: AnswerStream) -> DataFrame:
     """All answers of a stream: query, answer_time, answer. Refuses aggregates: all have other keys."""
     answers = stream.decoder
     for tail in answers.dataflow.tails:
-        if answers.queries[tail.number].aggregate is not None:
+        repeats = tail.hold is not None and tail.hold.repeats
+        if repeats or answers.queries[tail.number].aggregate is not None:
+            what = "has DISTINCT values that Spark computes" if repeats else "has aggregates"
             raise ConfigurationError(
-                f"query {tail.query} has aggregates, which cannot be part of one DataFrame for many queries. "
+                f"query {tail.query} {what}, which cannot be part of one DataFrame for many queries. "
                 "Give each such query a DataFrame of its own with ws.sql(), or run them with watersmeet serve"
             )
     everyone = frozenset(answers.queries)
