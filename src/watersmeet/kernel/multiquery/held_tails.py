@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -200,10 +200,20 @@ def _held(template: TailTemplate, hold: Hold, tuning: Tuning) -> HeldAnswers:
 
 
 def _digest(template: TailTemplate) -> str:
-    """Tells templates apart; not by their streams, since the join tells these, and their names may change."""
-    described = asdict(template)
-    del described["streams"]
+    """Tells templates apart; not by their streams, since the join tells these, and their names may change.
+
+    What a tail does not have is left out, so that its name stays when tails can have more.
+    """
+    described = _without_absent(asdict(replace(template, streams=())))
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _without_absent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_absent(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value not in (None, False, 0, ())
+    }
 
 
 def _watermark(bounds: Bounds, template: TailTemplate) -> int:
