@@ -13,6 +13,7 @@ set of queries changes, and when streams have been declared with another latenes
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,15 +52,14 @@ class HeldTails:
         self._values: dict[str, DistinctValues] = {}
         self._templates: dict[str, TailTemplate] = {}  # of the values
         levels = {join.name: join.level for join in dataflow.joins}
-        for template in dict.fromkeys(tail.template for tail in dataflow.tails):
-            if template.hold is None:
-                continue
+        waiting = {tail.template: tail.hold for tail in dataflow.tails if tail.hold is not None}
+        for template, hold in waiting.items():
             at = levels[template.join]
             if at == level:
-                self._held[template] = _held(template, template.hold, tuning)
-                if template.hold.repeats:
+                self._held[template] = _held(template, hold, tuning)
+                if hold.repeats:
                     name = _present_name(template)
-                    times = (ANSWER_TS,) if template.hold.by_time else ()
+                    times = (ANSWER_TS,) if hold.by_time else ()
                     self._values[name] = DistinctValues((QUERY, *template.payload, *times), section=name)
             elif template.has_values and at + 1 == level:
                 name = values_name(template)
@@ -199,6 +199,7 @@ def _held(template: TailTemplate, hold: Hold, tuning: Tuning) -> HeldAnswers:
     return AnswerSampler(section, hold.emit_every_us, tuning.block_bytes, hold.before_us)
 
 
+@functools.lru_cache(maxsize=4096)
 def _digest(template: TailTemplate) -> str:
     """Tells templates apart; not by their streams, since the join tells these, and their names may change.
 
