@@ -194,7 +194,7 @@ class Session:
         streams = [stream for stream in self._streams.values() if stream.name in used]
         dataflow = plan_dataflow(registered, streams, levels or MAX_INPUTS - 1, statistics)
         if levels is None:
-            dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
+            dataflow = replace(dataflow, levels=dataflow.depth)
         answers = stream_answers(
             self.spark,
             dataflow,

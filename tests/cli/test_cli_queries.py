@@ -237,9 +237,12 @@ def test_the_session_of_the_documents_can_be_had(tmp_path: Path) -> None:
     record, first = draft_dataflow(folder, CreationOptions(Path("shop.sql")), partitions=1)
     assert first is not None
     assert [name for name, _ in first.queries] == ["all-paid"]
-    large = text.split('submit shop large -e "')[1].split('"')[0]
-    change = PLANNER.plan(PLANNER.bind(record), {"first": first, "large": Submit((("large", large),))})
-    assert change.accepted == ("first", "large")
+    asked = {"first": first}
+    for name in ("large", "totals"):
+        statement = text.split(f'submit shop {name} -e "')[1].split('"')[0]
+        asked[name] = Submit(((name, statement),))
+    change = PLANNER.plan(PLANNER.bind(record), asked)
+    assert change.accepted == ("first", "large", "totals")
     assert len(change.result.dataflow.joins) == 1
 
 

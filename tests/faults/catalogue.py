@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.faults.fault import Fault
 from tests.faults.outer_faults import OUTER_FAULTS
 from tests.faults.site_faults import SITE_FAULTS
+from tests.faults.tail_faults import TAIL_FAULTS
 from tests.faults.view_faults import VIEW_FAULTS
 from tests.faults.window_faults import WINDOW_FAULTS
 
@@ -17,6 +18,7 @@ CLOCKS = ("tests/testing/test_clocks.py",)
 
 FAULTS = (
     *OUTER_FAULTS,
+    *TAIL_FAULTS,
     *VIEW_FAULTS,
     *WINDOW_FAULTS,
     # read

@@ -50,6 +50,8 @@ SELECTS = {
     "sums": f"SELECT a.k, a.v + b.v AS total {PAIRS}",
     "plain": QUERIES["plain"],
     "late": f"SELECT b.k, b.v * 10 AS tens {PAIRS}",
+    "totals": f"SELECT a.k, sum(b.v) AS total, count(*) AS n {PAIRS} GROUP BY a.k EMIT EVERY 1 SECOND",
+    "values": f"SELECT DISTINCT a.k, b.v {PAIRS}",
 }
 
 
@@ -185,7 +187,8 @@ class ServedDataflow:
         query = self.case.queries[list(SELECTS).index(name)]
         expected: Counter[Any] = Counter()
         for since, until in periods:
-            expected += oracle.bag(oracle.run(query, self.tuples(since, until), flush=True).rows)
+            brought, waits = self.tuples(since, until), query.is_delayed
+            expected += oracle.bag(oracle.run(query, brought, flush=not waits).rows)
         assert expected, "a query without answers proves nothing"
         files = (self.case.folder / str(query.sink)).glob("*.parquet")
         rows = [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
@@ -252,8 +255,8 @@ def submit_and_tail(dataflow: ServedDataflow) -> int:
 def requests_of(dataflow: ServedDataflow, number: int) -> dict[str, Request]:
     """What is asked for in a round, by a key of its own; from the third on `late` comes and goes."""
     if number == 0:
-        both = tuple((name, dataflow.inserts[name]) for name in ("sums", "plain"))
-        return {"sums": Submit(both), "drop pairs": Drop(("pairs",))}
+        several = tuple((name, dataflow.inserts[name]) for name in ("sums", "plain", "totals", "values"))
+        return {"sums": Submit(several), "drop pairs": Drop(("pairs",))}
     if number == 1:
         return {"drop chain": Drop(("chain",))}
     submit = Submit((("late", dataflow.inserts["late"]),))
@@ -293,12 +296,12 @@ def test_queries_come_and_go_while_tuples_flow_and_servers_are_killed(
     came = [dataflow.reply(f"late {number}") for number in range(2, rounds, 2)]
     went = [dataflow.reply(f"late {number}") for number in range(3, rounds, 2)]
     listed = list_queries(dataflow.folder)
-    staying = ["sums", "plain", "late"] if len(went) < len(came) else ["sums", "plain"]
+    staying = ["sums", "plain", "totals", "values", *(["late"] if len(went) < len(came) else [])]
     assert [query.name for query in listed.queries] == staying
     assert listed.is_served
     dataflow.stop()
     dataflow.check("pairs", (0, dataflow.reply("drop pairs")))
     dataflow.check("chain", (chain, dataflow.reply("drop chain")))
-    dataflow.check("sums", (dataflow.reply("sums"), NEVER))
-    dataflow.check("plain", (dataflow.reply("sums"), NEVER))
+    for name in ("sums", "plain", "totals", "values"):
+        dataflow.check(name, (dataflow.reply("sums"), NEVER))
     dataflow.check("late", *itertools.zip_longest(came, went, fillvalue=NEVER))

@@ -5,6 +5,7 @@ Never change what is here: golden files and checkpoints of every version are of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -112,16 +113,22 @@ SHARED = {
     "pair": "SELECT p.method, v.page FROM payments [RANGE 20 SECONDS] AS p, visits [RANGE 5 SECONDS] AS v "
     "WHERE p.customer = v.customer AND v.page = 'home'",
 }
+TAILS = {
+    "total": "SELECT SUM(o.amount) AS total FROM orders [RANGE 10 SECONDS] AS o, "
+    "visits [RANGE 5 SECONDS] AS v WHERE o.customer = v.customer AND v.page = 'home' EMIT EVERY 2 SECONDS",
+    "values": "SELECT DISTINCT o.customer, v.page FROM orders [RANGE 10 SECONDS] AS o, "
+    "visits [RANGE 5 SECONDS] AS v WHERE o.customer = v.customer",
+}
 
 
-def shared_queries() -> dict[str, Query]:
-    return {name: bind_query(sql, STREAMS) for name, sql in SHARED.items()}
+def shared_queries(texts: Mapping[str, str] = SHARED) -> dict[str, Query]:
+    return {name: bind_query(sql, STREAMS) for name, sql in texts.items()}
 
 
-def shared_dataflow() -> SharedDataflow:
+def shared_dataflow(texts: Mapping[str, str] = SHARED) -> SharedDataflow:
     """Two queries in one dataflow."""
     registered = [
-        Registered(name, number, query) for number, (name, query) in enumerate(shared_queries().items())
+        Registered(name, number, query) for number, (name, query) in enumerate(shared_queries(texts).items())
     ]
     return plan_dataflow(registered, STREAMS, 2)
 

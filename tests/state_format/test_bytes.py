@@ -13,7 +13,15 @@ import pytest
 
 from tests.kernel.feeding import feed
 from tests.kernel.multiquery.feeding import run_dataflow
-from tests.state_format.cases import BATCHES, CASES, SECOND_US, STREAMS, shared_dataflow, shared_queries
+from tests.state_format.cases import (
+    BATCHES,
+    CASES,
+    SECOND_US,
+    STREAMS,
+    TAILS,
+    shared_dataflow,
+    shared_queries,
+)
 from tests.state_format.golden import compare
 from tests.state_format.stored import Persisted
 from watersmeet.errors import DataError
@@ -26,6 +34,7 @@ from watersmeet.kernel import (
     HotTable,
     HotValue,
     LatenessPolicy,
+    OpenValues,
     PersistedChunk,
     Punctuation,
     StateLimit,
@@ -36,10 +45,10 @@ from watersmeet.kernel import (
     plan_bucket,
 )
 from watersmeet.kernel.columns.hashing import combine_hashes, hash_column
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, ENDED
 from watersmeet.kernel.routing.grid import coordinate
 from watersmeet.plan.routing.routing import Pipeline, Rewrite
-from watersmeet.query import Query
+from watersmeet.query import NEVER, Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.exchange.labels import bucket_labels
@@ -108,6 +117,25 @@ def _levels(dataflow: SharedDataflow, queries: dict[str, Query]) -> dict[str, An
 
 def test_a_shared_dataflow_keeps_relations_under_their_names() -> None:
     compare("bytes-shared", _levels(shared_dataflow(), shared_queries()))
+
+
+def test_a_shared_dataflow_keeps_what_its_tails_hold_under_names_of_their_own() -> None:
+    compare("bytes-tails", _levels(shared_dataflow(TAILS), shared_queries(TAILS)))
+
+
+def test_values_of_answers_without_an_end_are_counted() -> None:
+    values, kept = OpenValues(("name", "price")), Persisted()
+    for second in range(3):
+        answers = {
+            "name": ["ada", None, "ada"],
+            "price": pa.array([Decimal("1.50"), Decimal(2), None], pa.decimal128(10, 2)),
+            ANSWER_TS: [second * SECOND_US, second * SECOND_US, (second - 1) * SECOND_US],
+            ANSWER_END: [NEVER, (second + 1) * SECOND_US, second * SECOND_US if second else NEVER],
+            ENDED: [False, False, second > 0],
+        }
+        values.step(pa.record_batch(answers))
+        kept.keep(values)
+    compare("bytes-open-values", kept.describe())
 
 
 @pytest.mark.parametrize("name", ["pipeline", "rewriting"])

@@ -208,15 +208,21 @@ def random_streams(draw: random.Random) -> list[Stream]:
 
 def random_query(draw: random.Random, streams: list[Stream]) -> Query:
     chosen = draw.sample(streams, draw.choice([2, 2, 3]))
-    windows = ["RANGE 6 SECONDS", "RANGE 15 SECONDS", "TUMBLE 20 SECONDS", "UNBOUNDED"]
+    windows = [
+        draw.choice(["RANGE 6 SECONDS", "RANGE 15 SECONDS", "TUMBLE 20 SECONDS", "UNBOUNDED"]) for _ in chosen
+    ]
     aliases = "abc"[: len(chosen)]
-    named = zip(chosen, aliases, strict=True)
-    sources = ", ".join(f"{one.name} [{draw.choice(windows)}] AS {alias}" for one, alias in named)
+    named = zip(chosen, windows, aliases, strict=True)
+    sources = ", ".join(f"{one.name} [{window}] AS {alias}" for one, window, alias in named)
     columns = [("k", "k"), ("v", "v"), ("k", "v")]
     pairs = itertools.pairwise(aliases)
     equal = [f"{a}.{x} = {b}.{y}" for a, b in pairs for x, y in [draw.choice(columns)]]
     answer = ", ".join(f"{alias}.v AS v{alias}, {alias}.ts AS t{alias}" for alias in aliases)
-    return bind_query(f"SELECT {answer} FROM {sources} WHERE {' AND '.join(equal)}", streams)
+    joined = f"FROM {sources} WHERE {' AND '.join(equal)}"
+    kinds = [f"SELECT {answer} {joined}", f"SELECT DISTINCT a.v, b.v AS w {joined}"]
+    if set(windows) != {"UNBOUNDED"}:
+        kinds.append(f"SELECT a.k, sum(b.v) AS total, answer_time {joined} GROUP BY a.k EMIT EVERY 2 SECONDS")
+    return bind_query(draw.choice([kinds[0], *kinds]), streams)
 
 
 def random_clocked_batches(draw: random.Random) -> tuple[list[MicroBatch], list[int], dict[int, int]]:

@@ -16,11 +16,13 @@ CASES = 24
 WITH_ANSWERS = 0.7
 
 
-@pytest.mark.parametrize("variant", ["partitioned", "partitioned files", "partitioned aggregate"])
+@pytest.mark.parametrize(
+    "variant", ["partitioned", "partitioned files", "partitioned aggregate", "partitioned distinct"]
+)
 def test_answers_are_the_oracles(variant: str, long_mode: bool) -> None:
     """Counted in the join's buckets or in copies, beside windows of all kinds, whatever fails and moves.
 
-    Aggregates sample answers whose tuples end later.
+    Aggregates sample answers whose tuples end later; values of such answers are distinct.
     """
     outcomes, copied = [], 0
     for seed in range(CASES // 2 * (20 if long_mode else 1)):
@@ -36,7 +38,12 @@ def test_answers_are_the_oracles(variant: str, long_mode: bool) -> None:
 
 @pytest.mark.parametrize(
     ("select", "window"),
-    [("a.k", "[PARTITION BY k ROWS 1]"), ("count(*) AS n", "[ROWS 5]"), ("count(*) AS n", "[TUMBLE 5 ROWS]")],
+    [
+        ("DISTINCT a.k", "[ROWS 5]"),
+        ("a.k", "[PARTITION BY k ROWS 1]"),
+        ("count(*) AS n", "[ROWS 5]"),
+        ("count(*) AS n", "[TUMBLE 5 ROWS]"),
+    ],
 )
 def test_a_limit_of_memory_is_refused_in_words(select: str, window: str) -> None:
     streams = [declare(name, "k BIGINT, ts TIMESTAMP", event_time="ts") for name in ("a", "b")]

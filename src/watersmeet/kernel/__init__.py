@@ -7,6 +7,7 @@ from watersmeet.kernel.late_payload import LatePayload, with_payload
 from watersmeet.kernel.layout import (
     ANSWER_END,
     ANSWER_TS,
+    ENDED,
     IN_VIEW,
     KEEP,
     POSITION,
@@ -23,11 +24,13 @@ from watersmeet.kernel.multiquery import (
     SharedBucket,
     SharedCounts,
     SharedRows,
+    Values,
     decode_reports,
     encode_reports,
     route_rows,
+    route_values,
 )
-from watersmeet.kernel.output import DistinctValues
+from watersmeet.kernel.output import DistinctValues, OpenValues
 from watersmeet.kernel.progress import (
     FIRST,
     LatenessPolicy,
@@ -66,6 +69,7 @@ __all__ = [
     "ANSWER_END",
     "ANSWER_TS",
     "DEFAULT_TUNING",
+    "ENDED",
     "FIRST",
     "IN_VIEW",
     "KEEP",
@@ -96,6 +100,7 @@ __all__ = [
     "MultiwayJoin",
     "Numbered",
     "NumberingBucket",
+    "OpenValues",
     "PersistedChunk",
     "Punctuation",
     "RowPositions",
@@ -107,6 +112,7 @@ __all__ = [
     "StreamBounds",
     "Summary",
     "Tuning",
+    "Values",
     "Watermark",
     "cool",
     "coordinate",
@@ -124,6 +130,7 @@ __all__ = [
     "route_hot",
     "route_results",
     "route_rows",
+    "route_values",
     "summarise",
     "with_payload",
 ]

@@ -22,7 +22,7 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.layout import KEEP, JoinLayout, lay_out
 from watersmeet.kernel.outer.tree_join import TreeJoin
 from watersmeet.kernel.outer.tree_layout import OuterLayout
-from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, HeldAnswers
+from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, AnswerStay, HeldAnswers
 from watersmeet.kernel.progress.row_numbers import RowNumberer, RowPositions
 from watersmeet.kernel.progress.watermark import LatenessPolicy, Punctuation, Watermark, lateness_policies
 from watersmeet.kernel.shedding.limit import StateLimit
@@ -69,7 +69,9 @@ class BucketPlan:
         """What holds answers that wait, if they do; empty."""
         if self.emit_every_us is not None:
             return AnswerSampler(HELD, self.emit_every_us, self.tuning.block_bytes, self.before_tick_us)
-        return AnswerDelay(HELD) if self.delays_answers else None
+        if not self.delays_answers:
+            return None
+        return AnswerStay(HELD) if any(item.follows for item in self.layout.inputs) else AnswerDelay(HELD)
 
 
 def plan_bucket(

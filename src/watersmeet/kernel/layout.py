@@ -24,6 +24,7 @@ KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that wer
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled
 ANSWER_END = "__answer_end"  # int64: when the first of its tuples leaves its window
+ENDED = "__ended"  # bool: whether an answer has been let out before, and is only to tell its end
 
 _NESTED = ("array", "map", "struct", "variant")
 
@@ -115,7 +116,8 @@ def lay_out(query: Query) -> JoinLayout:
 def _lay_out(
     query: Query, item: Input, keys: tuple[tuple[int, str], ...], payload: tuple[str, ...]
 ) -> InputLayout:
-    follows = query.aggregate is not None and item.window.counts_rows and query.tree is None
+    has_lifetimes = query.distinct or query.aggregate is not None
+    follows = has_lifetimes and item.window.counts_rows and query.tree is None
     if not item.window.partition:
         return InputLayout(item.alias, item.window, keys, payload, follows=follows)
     return InputLayout(

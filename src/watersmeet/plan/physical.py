@@ -68,8 +68,8 @@ def plan_physical(
 
     `routing` is shares, pipeline, rewrite or native; None takes shares or a pipeline, whichever costs less.
     """
-    if query.joins_delayed and (query.distinct or (query.aggregate and query.tree is not None)):
-        what = "aggregates of outer joins" if query.aggregate else "SELECT DISTINCT"
+    if query.joins_delayed and query.tree is not None and (query.distinct or query.aggregate):
+        what = "aggregates of outer joins" if query.aggregate else "SELECT DISTINCT of outer joins"
         counted = next(item for item in query.inputs if item.window.counts_rows)
         raise ConfigurationError(
             f"{what} over {counted.pretty()} cannot run yet: when a tuple leaves a ROWS window is known only "

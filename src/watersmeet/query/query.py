@@ -223,11 +223,16 @@ class Query:
     def _tree_exprs(self) -> tuple[Expr, ...]:
         return tuple(expressions(self.tree)) if self.tree else ()
 
-    def _answer_exprs(self) -> tuple[Expr, ...]:
-        exprs = [*self.residual, *(output.expr for output in self.select)]
+    @property
+    def selected(self) -> tuple[Expr, ...]:
+        """The expressions of the SELECT list, of GROUP BY and of HAVING."""
+        exprs = [output.expr for output in self.select]
         if self.aggregate:
             exprs += [*self.aggregate.group_by, *([self.aggregate.having] if self.aggregate.having else [])]
         return tuple(exprs)
+
+    def _answer_exprs(self) -> tuple[Expr, ...]:
+        return (*self.residual, *self.selected)
 
     def columns_read(self, alias: str) -> tuple[str, ...]:
         """Every column of an input that the query reads anywhere: payload, keys, filters and event time."""

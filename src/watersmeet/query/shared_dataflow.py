@@ -114,6 +114,20 @@ class Test:
     other: str | None = None
 
 
+@dataclass(frozen=True)
+class Hold:
+    """What the answers of a query wait for: that the watermark is past their t, or past ticks.
+
+    At each tick that an answer is valid at, or was `before_us` earlier, it is let out once more. Where Spark
+    is to compute distinct values, what is present comes along with each batch (`repeats`).
+    """
+
+    emit_every_us: int | None = None  # None: answers are let out once
+    before_us: int = 0
+    repeats: bool = False
+    by_time: bool = False  # whether what is made of answers that are repeated depends on their t
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryTail:
     """What one query asks of the results of its last join, in the micro-batches [since, until)."""
@@ -128,8 +142,17 @@ class QueryTail:
     # (name, qualified column or answer_time); None: the SELECT list is left to Spark
     outputs: tuple[tuple[str, str], ...] | None = None
     payload: tuple[str, ...] = ()  # qualified columns that Spark needs for what is left to it
+    hold: Hold | None = None  # None: answers leave as they are found
+    has_values: bool = False  # of its outputs the level after the join lets out those that appear
     since: int = 0
     until: int = NEVER
+
+    @property
+    def answered(self) -> dict[str, str]:
+        """The qualified columns that answers have, and their names there."""
+        if self.template.needs_spark:
+            return {column: column for column in self.payload}
+        return {source: name for name, source in self.outputs or ()}
 
     @property
     def template(self) -> TailTemplate:
@@ -144,6 +167,8 @@ class QueryTail:
             conditions=self.conditions,
             outputs=self.outputs,
             payload=self.payload,
+            hold=self.hold,
+            has_values=self.has_values,
         )
 
 
@@ -158,6 +183,8 @@ class TailTemplate:
     conditions: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...] | None
     payload: tuple[str, ...]
+    hold: Hold | None = None
+    has_values: bool = False
 
     @property
     def needs_spark(self) -> bool:
@@ -181,6 +208,13 @@ class SharedDataflow:
     joins: tuple[Join, ...] = ()
     tails: tuple[QueryTail, ...] = ()
     expected: tuple[Expected, ...] = ()  # for all feeds that some way leads to
+
+    @property
+    def depth(self) -> int:
+        """The levels that are needed: those of joins, and one for values after the joins they are of."""
+        level = {join.name: join.level for join in self.joins}
+        after = (level[tail.join] + 1 for tail in self.tails if tail.has_values)
+        return max([*level.values(), *after], default=1)
 
     def reads(self, tail: QueryTail) -> frozenset[str]:
         """The streams that a query reads."""

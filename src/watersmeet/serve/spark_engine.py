@@ -167,7 +167,7 @@ class AnswerCheck:
 
     def __call__(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
-        found = bare_columns(query)
+        found = None if query.aggregate is not None else bare_columns(query)
         if found is None or tail.conditions or not all(each.expr.is_column for each in attributes):
             return self.spark.answer_columns(query, tail)
         return found

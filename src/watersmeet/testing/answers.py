@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType, TimestampType
 
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
 from watersmeet.oracle.oracle import Row
-from watersmeet.query import Expr, Query
+from watersmeet.query import BEGINNING, Expr, Query
 from watersmeet.query.values import canonical, timestamp_us
 from watersmeet.spark.compile.tasks import DistinctTasks
 from watersmeet.spark.metrics.metrics import METRICS
@@ -23,8 +23,24 @@ from watersmeet.testing.sources import typed_array
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-Combination = tuple[Rows, int, int | None, int | None]  # tuples by alias, t, the answer's end, the tick
-Selected = tuple[Row, int, int | None]  # a row of the SELECT list, t, the answer's end
+
+class Combination(NamedTuple):
+    """An answer: its tuples by alias, t, and what DISTINCT and aggregates need beside."""
+
+    rows: Rows
+    t: int
+    end: int | None
+    tick: int | None
+    has_ended: bool | None  # where it was let out before
+
+
+class Selected(NamedTuple):
+    """A row of the SELECT list, and what DISTINCT needs beside."""
+
+    row: Row
+    t: int
+    end: int | None
+    has_ended: bool | None
 
 
 def answer_rows(schema: StructType, output: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -57,7 +73,8 @@ def combinations(query: Query, batches: Sequence[pa.RecordBatch], time: str = AN
                 if item.stream.event_time in values:
                     values[item.stream.event_time] = _instant(values[item.stream.event_time])
                 rows[item.alias] = values
-            found.append((rows, _instant(row[time]), row.get(ANSWER_END), _instant(row.get(TICK))))
+            facts = row.get(ANSWER_END), _instant(row.get(TICK)), row.get(ENDED)
+            found.append(Combination(rows, _instant(row[time]), *facts))
     return found
 
 
@@ -65,13 +82,30 @@ def select_rows(
     query: Query, found: Sequence[Combination], conditions: Sequence[str] | None = None
 ) -> list[Selected]:
     """The SELECT list over the combinations that meet the residual conditions."""
-    texts = [expr.sql for expr in query.residual] if conditions is None else conditions
-    residual = [Expr(text) for text in texts]
+    residual = _conditions(query, conditions)
     return [
-        (tuple(evaluate(output.expr, rows, t) for output in query.select), t, end)
-        for rows, t, end, _ in found
+        Selected(tuple(evaluate(output.expr, rows, t) for output in query.select), t, end, has_ended)
+        for rows, t, end, _, has_ended in found
         if all(evaluate(expr, rows, t) is True for expr in residual)
     ]
+
+
+def _conditions(query: Query, texts: Sequence[str] | None) -> list[Expr]:
+    """These conditions, or else the residual ones of the query."""
+    return [*query.residual] if texts is None else [Expr(text) for text in texts]
+
+
+def appearing_rows(selected: Sequence[Selected]) -> list[Row]:
+    """The values that appear in a batch, given the new answers in it and what was present before."""
+    rows: list[Row] = []
+    until: dict[Hashable, int] = {}
+    for row, t, end, has_ended in sorted(selected, key=lambda each: (not each.has_ended, each.t)):
+        assert end is not None
+        value = canonical(row)
+        if not has_ended and until.get(value, BEGINNING) < t:
+            rows.append(row)
+        until[value] = max(end, until.get(value, end))
+    return rows
 
 
 def distinct_values(
@@ -83,9 +117,11 @@ def distinct_values(
     columns: dict[str, pa.Array] = {}
     for position, output in enumerate(query.select):
         type_ = output_type(query, output.expr)
-        columns[output.name] = typed_array([row[position] for row, _, _ in selected], type_)
-    columns[ANSWER_TS] = pa.array([t for _, t, _ in selected], pa.int64()).cast(_TIMESTAMP)
-    columns[ANSWER_END] = pa.array([end for _, _, end in selected], pa.int64())
+        columns[output.name] = typed_array([each.row[position] for each in selected], type_)
+    columns[ANSWER_TS] = pa.array([each.t for each in selected], pa.int64()).cast(_TIMESTAMP)
+    columns[ANSWER_END] = pa.array([each.end for each in selected], pa.int64())
+    if query.joins_delayed:
+        columns[ENDED] = pa.array([each.has_ended for each in selected], pa.bool_())
     rows = cluster.run_map(distinct.pack, [pa.RecordBatch.from_pydict(columns)])
     stage = distinct.stage
     released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
@@ -105,15 +141,17 @@ def distinct_values(
     return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
 
 
-def group_rows(query: Query, found: Sequence[Combination]) -> list[Row]:
-    """The groups of the answers sampled at each tick."""
-    aggregate = query.aggregate
+def group_rows(
+    query: Query, found: Sequence[Combination], conditions: Sequence[str] | None = None
+) -> list[Row]:
+    """The groups of the answers sampled at each tick that meet the residual conditions."""
+    aggregate, residual = query.aggregate, _conditions(query, conditions)
     assert aggregate is not None
     groups: dict[Hashable, list[Rows]] = {}
     ticks: dict[Hashable, int] = {}
-    for rows, t, _, tick in found:
+    for rows, t, _, tick, _ in found:
         assert tick is not None
-        if all(evaluate(expr, rows, t) is True for expr in query.residual):
+        if all(evaluate(expr, rows, t) is True for expr in residual):
             key = (tick, canonical([evaluate(expr, rows, tick) for expr in aggregate.group_by]))
             groups.setdefault(key, []).append(rows)
             ticks[key] = tick

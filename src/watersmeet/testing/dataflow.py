@@ -25,7 +25,14 @@ from watersmeet.spark.multiquery.answers import AnswerDecoder, UnpackReady
 from watersmeet.spark.multiquery.levels import LevelTasks, PackFeeds
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES, Answers, LevelMetrics
 from watersmeet.spark.multiquery.stage import template_names
-from watersmeet.testing.answers import answer_rows, combinations, distinct_values, group_rows, select_rows
+from watersmeet.testing.answers import (
+    answer_rows,
+    appearing_rows,
+    combinations,
+    distinct_values,
+    group_rows,
+    select_rows,
+)
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.sources import Arrived, Projected
 
@@ -69,7 +76,7 @@ class QueryDataflow:
         selected = {label: select_rows(query, own) for label, own in found.items()}
         if self.tasks.distinct is None:
             return Output(
-                {"": {label: [row for row, _, _ in own] for label, own in selected.items()}}, metrics
+                {"": {label: [each.row for each in own] for label, own in selected.items()}}, metrics
             )
         every = [each for own in selected.values() for each in own]
         values, left_out = distinct_values(cluster, query, self.tasks.distinct, every)
@@ -115,6 +122,8 @@ class QueriesDataflow:
                 for label, batches in blobs.items()
             }
             for tail in self.answers.tails(template, frozenset(self.answers.queries)):
+                if tail.hold is not None:  # groups are of all buckets together
+                    own = {0: [batch for part in own.values() for batch in part]}
                 found[tail.query] = {label: self._rows_of(tail, _blobs(part)) for label, part in own.items()}
         return Output(found, metrics)
 
@@ -130,7 +139,12 @@ class QueriesDataflow:
             ]
         unpack, _ = self.answers.unpack_tuples([tail])
         found = combinations(query, list(unpack(iter(blobs))), time=ANSWER_TIME)
-        return [row for row, _, _ in select_rows(query, found, tail.conditions)]
+        if query.aggregate is not None:
+            return group_rows(query, found, tail.conditions)
+        selected = select_rows(query, found, tail.conditions)
+        if tail.hold is not None and tail.hold.repeats:
+            return appearing_rows(selected)
+        return [each.row for each in selected]
 
 
 def _wire_rows(cluster: Cluster, join: JoinTasks, arrived: Arrived, *, is_end: bool) -> Batches:
@@ -180,7 +194,8 @@ def _level_rows(cluster: Cluster, tasks: LevelTasks, arrived: Arrived, *, is_end
         given.append(LEVEL_MESSAGES.to_arrow([EndOfInput(label) for label in tasks.labels]))
     rows: dict[int, Batches] = {}
     for stage in tasks.stages:
-        rows = cluster.run_stage(stage.plan.name, stage, LEVEL_MESSAGES.spark_schema, given)
+        name = f"level {stage.plan.level}"  # as Spark's state is found by the stage, whatever the queries are
+        rows = cluster.run_stage(name, stage, LEVEL_MESSAGES.spark_schema, given)
         given = _flat(rows)
     return rows
 

@@ -154,7 +154,7 @@ class InProcessEngine:
             return query_dataflow(plan, setup, self.folder / "routing", self._starts)
         registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
         dataflow = plan_dataflow(registered, self.streams, MAX_INPUTS - 1, setup.statistics)
-        dataflow = replace(dataflow, levels=max(join.level for join in dataflow.joins))
+        dataflow = replace(dataflow, levels=dataflow.depth)
         numbered = dict(enumerate(queries.values()))
         return queries_dataflow(dataflow, numbered, self.streams, setup, self._starts)
 

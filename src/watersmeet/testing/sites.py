@@ -201,7 +201,7 @@ class SiteInProcess:
         found = combinations(self._query, list(self._tasks.unpack(iter([batch]))))
         tenure = self._tasks.tenure
         rows = select_rows(self._query, found)
-        return [row for row, t, _ in rows if tenure.since_us <= t < tenure.until_us]
+        return [each.row for each in rows if tenure.since_us <= each.t < tenure.until_us]
 
     def _metrics(self, messages: Sequence[SiteMessage]) -> Mapping[str, int]:
         texts = [message.text for message in messages if isinstance(message, LevelMetrics)]

@@ -17,6 +17,7 @@ from tests.strategies import to_arrow
 from watersmeet.kernel import (
     ANSWER_TS,
     QUERY,
+    TICK,
     TS,
     ChangeTracker,
     LiveValues,
@@ -25,9 +26,11 @@ from watersmeet.kernel import (
     SharedCounts,
     SharedRows,
     Tuning,
+    Values,
     decode_reports,
     encode_reports,
     route_rows,
+    route_values,
 )
 from watersmeet.kernel.multiquery.live_values import Report
 from watersmeet.oracle import oracle
@@ -123,6 +126,12 @@ def _step(
                 for query, row in answers_of(dataflow, queries, streams, rows):
                     outcome.rows[query].append(row)
                 continue
+            if isinstance(rows.target, Values):
+                for part in rows.table.to_batches():
+                    for home, routed in route_values(part, buckets):
+                        inbox = inboxes[rows.target.level, home]
+                        inbox.setdefault(rows.target.name, []).append(routed)
+                continue
             relation = relations[rows.target]
             for part in rows.table.to_batches():
                 for home, routed in route_rows(part, relation.route, buckets):
@@ -173,6 +182,8 @@ def answers_of(
     """(query, its row) of each answer; what a shape leaves to Spark is evaluated naively."""
     shape = rows.target
     assert isinstance(shape, TailTemplate)
+    if TICK in rows.table.column_names:
+        return []  # samples, which are to be grouped
     names = {ending.number: ending.query for ending in dataflow.tails}
     table = _event_times_whole(dataflow, streams, shape, rows.table)
     found = []

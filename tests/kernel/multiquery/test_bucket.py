@@ -198,7 +198,7 @@ def test_what_is_late_for_every_query_is_dropped_and_counted_once() -> None:
     outcome = run_dataflow(lambda _: dataflow, {"q1": QUERIES["q1"]}, batches)
     assert outcome.counts[1][1, 0].late == {"a": 1}
     assert outcome.counts[1][1, 0].indexed == {"a.x": 1}
-    assert outcome.buckets[1, 0].state_rows == {"tuples": 3, "results": 0}
+    assert outcome.buckets[1, 0].state_rows == {"tuples": 3, "results": 0, "held": 0}
 
 
 def test_a_query_sees_tuples_from_its_insertion_on_and_none_once_it_is_dropped() -> None:
@@ -214,7 +214,7 @@ def test_a_query_sees_tuples_from_its_insertion_on_and_none_once_it_is_dropped()
     outcome = run_dataflow(lambda batch: dataflows[batch], QUERIES, batches)
     assert sorted(outcome.rows["q0"]) == [(1, 2, 5), (3, 2, 5)]
     assert outcome.rows["q1"] == [(3, 2)]
-    assert outcome.buckets[2, 0].state_rows == {"tuples": 0, "results": 0}
+    assert outcome.buckets[2, 0].state_rows == {"tuples": 0, "results": 0, "held": 0}
     assert outcome.counts[2][1, 0].answers == {1: 1}
 
 

@@ -17,6 +17,8 @@ from tests.plan.joins import TOPOLOGIES, edges, join_query, random_statistics
 from tests.plan.papers import PAPERS, example
 from watersmeet.errors import ConfigurationError
 from watersmeet.plan.explain import KNOWN_STRATEGIES, Explanation, explain
+from watersmeet.plan.explain.physical import stage_lines
+from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.sites.plan_tree import number
 from watersmeet.plan.statistics.statistics import (
     AttributeStatistics,
@@ -26,7 +28,8 @@ from watersmeet.plan.statistics.statistics import (
     StreamStatistics,
 )
 from watersmeet.plan.strategies import SITE_STRATEGIES, STRATEGIES
-from watersmeet.sql import parse_pipeline
+from watersmeet.query import Column, Stream
+from watersmeet.sql import bind_query, parse_pipeline
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = ROOT / "docs" / "explain.md"
@@ -211,6 +214,22 @@ def test_text_shows_routing_stages_state_and_probing() -> None:
         "probing, at first",
     ]
     assert re.search(r"^  8 buckets = \d x \d$", text, re.MULTILINE)
+
+
+def test_the_last_join_of_a_pipeline_says_what_answers_wait_for() -> None:
+    columns = (Column("k", "bigint"), Column("v", "bigint"), Column("ts", "timestamp"))
+    streams = [Stream(name, columns, "ts") for name in ("s1", "s2", "s3")]
+    joined = (
+        "FROM s1 [RANGE 9 SECONDS] a, s2 [RANGE 9 SECONDS] b, s3 [RANGE 9 SECONDS] c "
+        "WHERE a.k = b.k AND b.v = c.v"
+    )
+    for select, ending, waits in (
+        ("sum(a.v) AS total", " EMIT EVERY 2 SECONDS", "sampled every 2 s"),
+        ("DISTINCT a.v", "", "held until the watermark is past them"),
+    ):
+        query = bind_query(f"SELECT {select} {joined}{ending}", streams)
+        joins = [line for line in stage_lines(plan_physical(query, 4, routing="pipeline")) if "join" in line]
+        assert [line.endswith(f"in 4 buckets, {waits}") for line in joins] == [False, True]
 
 
 def test_the_picture_names_every_site_stream_and_link() -> None:

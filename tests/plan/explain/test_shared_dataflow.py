@@ -24,6 +24,11 @@ def test_explain_shows_levels_sharing_feeds_and_savings() -> None:
     check_golden(GOLDEN, text)
 
 
+def test_explain_shows_where_values_meet() -> None:
+    text = explain_dataflow(plan(f"SELECT DISTINCT a.v FROM {TWO} WHERE a.b0 = b.b0"))
+    assert "level 2\n  values of 1 query, let out as they appear" in text
+
+
 def test_long_lists_are_cut_short() -> None:
     texts = [f"SELECT a.v FROM {TWO} WHERE a.b{n} = b.b{m}" for n in range(3) for m in range(3)]
     assert "  and 7 more" in explain_dataflow(plan(*texts), shown=2)

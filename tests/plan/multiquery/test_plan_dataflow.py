@@ -15,7 +15,7 @@ from watersmeet.errors import QueryError
 from watersmeet.plan.multiquery.plan_dataflow import MAX_STREAMS, Registered, plan_dataflow
 from watersmeet.plan.statistics.statistics import AttributeStatistics, Statistics, StreamStatistics
 from watersmeet.query import Query, Stream
-from watersmeet.query.shared_dataflow import SharedDataflow
+from watersmeet.query.shared_dataflow import Hold, SharedDataflow
 from watersmeet.sql import bind_query
 
 Examples = Callable[[int], settings]
@@ -255,8 +255,10 @@ def test_what_is_compared_is_named_by_its_stream_and_type() -> None:
     ("text", "message"),
     [
         ("SELECT a.v FROM s1 [ROWS 5] AS a, s2 AS b WHERE a.b0 = b.b0", "s1 AS a .ROWS 5. counts rows"),
-        ("SELECT DISTINCT v FROM s1", "it is SELECT DISTINCT"),
-        ("SELECT count(*) AS n FROM s1 [RANGE 10 SECONDS]", "it has aggregates"),
+        (
+            "SELECT a.v FROM s1 [RANGE 9 SECONDS] a LEFT JOIN s2 [RANGE 9 SECONDS] b ON a.b0 = b.b0",
+            "it has outer, semi or anti joins",
+        ),
     ],
 )
 def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> None:
@@ -264,6 +266,27 @@ def test_what_a_dataflow_does_not_run_is_refused(text: str, message: str) -> Non
         QueryError, match=f"query q0 does not run in a shared dataflow: {message}.* by itself"
     ):
         plan(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "by_time"),
+    [
+        ("SELECT DISTINCT v + 1 AS w FROM s1", False),
+        ("SELECT DISTINCT v FROM s1 WHERE v % 2 = 1", False),
+        ("SELECT DISTINCT hour(answer_time) AS h FROM s1", True),
+    ],
+)
+def test_distinct_values_that_spark_computes_take_no_level(text: str, by_time: bool) -> None:
+    (tail,) = plan(text, levels=1).tails
+    assert tail.hold == Hold(repeats=True, by_time=by_time)
+    assert not tail.has_values
+
+
+def test_values_take_a_level_after_the_joins() -> None:
+    pair = "SELECT DISTINCT a.v FROM s1 AS a, s2 AS b WHERE a.b0 = b.b0"
+    assert plan(pair, levels=2).depth == 2
+    with pytest.raises(QueryError, match="needs 2 levels of joins, and one for the values of DISTINCT, and"):
+        plan(pair, levels=1)
 
 
 def test_a_dataflow_has_a_limit_of_streams_and_reads_its_own_alone() -> None:

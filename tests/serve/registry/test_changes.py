@@ -90,10 +90,6 @@ def test_a_request_is_taken_whole_or_not_at_all_and_others_do_not_suffer(current
         (submit(x=f"INSERT INTO ouch {CHAIN}"), "query x:1:13: there is no sink ouch"),
         (submit(x=f"INSERT INTO odd {CHAIN}"), "sink odd: a shared dataflow writes to"),
         (
-            submit(x=CHAIN.replace("SELECT", "SELECT DISTINCT")),
-            "query x does not run in a shared dataflow: it is SELECT DISTINCT",
-        ),
-        (
             submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"),
             "query x does not run in a shared dataflow: s1 AS a [ROWS 5] counts rows",
         ),

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.compile.differential import check
 from tests.testing.random_cases import draw_case
+from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.routing.routing import Pipeline, Rewrite
 
 pytestmark = pytest.mark.slow
 
@@ -37,3 +39,25 @@ def test_answers_are_the_oracles_where_files_are_read_directly(
     case = draw_case(seed)
     assert case.variant == FILES[seed]
     check(spark, tmp_path, case.query, case.batches, direct=True)
+
+
+@pytest.mark.parametrize(
+    ("routing", "variant", "seed"),
+    [("pipeline", "aggregate", 41), pytest.param("rewrite", "distinct", 11, marks=pytest.mark.variant)],
+)
+def test_answers_are_the_oracles_behind_several_levels(
+    routing: str, variant: str, seed: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    case = draw_case(seed, variant=variant)
+    routed = plan_physical(case.query, 2, routing=routing).routing
+    assert isinstance(routed, Pipeline | Rewrite)
+    assert routed.dataflow.levels > 1
+    check(spark, tmp_path, case.query, case.batches[:3], routing=routing)
+
+
+@pytest.mark.parametrize("seed", [26, pytest.param(1, marks=pytest.mark.variant)], ids=["rows", "blobs"])
+def test_values_of_answers_that_end_later_are_the_oracles(
+    seed: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    case = draw_case(seed, variant="numbered distinct")
+    check(spark, tmp_path, case.query, case.batches[:3])

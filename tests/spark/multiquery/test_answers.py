@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.kernel import ANSWER_TS, QUERY
-from watersmeet.query import ANSWER_TIME
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.query import ANSWER_TIME, Column, Stream
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import encode
-from watersmeet.spark.multiquery.answers import UnpackReady, as_json
+from watersmeet.spark.multiquery.answers import AnswerDecoder, UnpackReady, as_json, declared_types
 from watersmeet.spark.multiquery.fill import some_of_each
 from watersmeet.spark.multiquery.ship import ship_inline
 from watersmeet.spark.multiquery.sinks import NAME
+from watersmeet.sql import bind_query
 
 DATAFLOW = SharedDataflow(
     levels=1,
@@ -67,6 +70,30 @@ def test_times_of_any_year_are_written_as_spark_writes_them() -> None:
         (None, "0001-01-01"),
         ("+10000-01-01T00:00:00.000000Z", "+10000-01-01"),
         ("+294247-01-10T04:00:54.775807Z", "+5881580-07-11"),
+    ]
+
+
+def test_columns_that_only_spark_can_write_as_json_reach_it(spark: SparkSession) -> None:
+    """Decimals and numbers with a point, of a query that leaves nothing else to Spark."""
+    columns = (Column("price", "decimal(10,2)"), Column("ratio", "double"), Column("ts", "timestamp"))
+    streams = [Stream("s", columns, "ts")]
+    query = bind_query("SELECT DISTINCT a.ratio AS r, a.price, answer_time AS t FROM s AS a", streams)
+    dataflow = plan_dataflow([Registered("q", 0, query)], streams, 2)
+    decoder = AnswerDecoder(ship_inline(dataflow), {0: query}, declared_types(streams))
+    found = {
+        QUERY: pa.array([0, 0], pa.int32()),
+        "r": [0.5, None],
+        "price": pa.array([Decimal("1.50"), Decimal(7)], pa.decimal128(10, 2)),
+        "t": pa.array([5, 6], pa.timestamp("us", "UTC")),
+        ANSWER_TS: [5, 6],
+    }
+    blob = bytearray(encode(pa.RecordBatch.from_pydict(found)))
+    blobs = spark.createDataFrame([("0", 2, blob)], "source string, rows int, chunk binary")
+    rows = decoder.rows(blobs, {"0"}, frozenset([0]), as_json=True)
+    assert rows is not None
+    assert [row["answer"] for row in rows.collect()] == [
+        '{"r":0.5,"price":1.50,"t":"1970-01-01T00:00:00.000005Z"}',
+        '{"r":null,"price":7.00,"t":"1970-01-01T00:00:00.000006Z"}',
     ]
 
 

@@ -41,16 +41,18 @@ GOOD = {
     "sums": ("common", QUERIES["chain_of_sums"]),  # it computes what it joins by, as `early` does
     "evaluated": ("common", QUERIES["evaluated"]),
     "taken": ("picky", QUERIES["pair"]),
+    "totals": ("common", f"SELECT a.k, sum(a.v) AS total {PAIRS} a.k = b.k GROUP BY a.k HAVING count(*) > 1"),
 }
 FAILING = {
     "cast": ("common", f"SELECT CASE WHEN a.v = 5 THEN {BAD} ELSE a.v END AS x {PAIRS} a.k = b.k"),
+    "total": ("common", f"SELECT sum({BAD}) AS x {PAIRS} a.k = b.k"),
     "early": ("common", f"SELECT a.v {PAIRS} {BAD} = b.k"),
     "refused": ("picky", QUERIES["self"]),
     "lost": ("full", QUERIES["self"]),
 }
 
 REASONS = {"refused": "a value is too long", "lost": "the disk is full"}
-REASONS |= dict.fromkeys(("cast", "early"), "cannot be cast to")
+REASONS |= dict.fromkeys(("cast", "total", "early"), "cannot be cast to")
 
 
 @dataclass
@@ -85,8 +87,8 @@ def serve_to_end(spark: SparkSession, folder: RegistryFolder) -> None:
 @pytest.mark.parametrize(
     ("failing", "good"),
     [
-        (["cast"], ["same"]),
-        pytest.param(["cast", "early", "refused", "lost"], list(GOOD), marks=pytest.mark.variant),
+        (["cast"], ["same", "totals"]),
+        pytest.param(["cast", "total", "early", "refused", "lost"], list(GOOD), marks=pytest.mark.variant),
     ],
     ids=["in its answers", "in every way"],
 )

@@ -2,7 +2,14 @@
 
 from watersmeet.kernel.multiquery.bucket import SharedBucket
 from watersmeet.kernel.multiquery.live_values import LiveValues, decode_reports, encode_reports
-from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows, route_rows
+from watersmeet.kernel.multiquery.rows import (
+    QUERY,
+    SharedCounts,
+    SharedRows,
+    Values,
+    route_rows,
+    route_values,
+)
 
 __all__ = [
     "QUERY",
@@ -10,7 +17,9 @@ __all__ = [
     "SharedBucket",
     "SharedCounts",
     "SharedRows",
+    "Values",
     "decode_reports",
     "encode_reports",
     "route_rows",
+    "route_values",
 ]

@@ -28,6 +28,7 @@ from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_colum
 from watersmeet.kernel.join.combinations import bytes_of, combinations_in, in_blocks, widest_of
 from watersmeet.kernel.join.pieces import cells, in_time_order
 from watersmeet.kernel.layout import TS
+from watersmeet.kernel.multiquery.held_tails import HeldTails
 from watersmeet.kernel.multiquery.level import SharedLevel
 from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
@@ -56,6 +57,7 @@ class SharedBucket:
         self._found = FoundResults(tuning)
         self._widest: dict[str, int] = {}  # bytes of a result, by join; what a step adds is there before
         self._live = NOTHING_KNOWN
+        self.tails = HeldTails(dataflow, level, tuning)
         for relation in dataflow.relations:
             if relation.level == level:
                 self.stores[relation.name] = RelationStore(relation, tuning)
@@ -86,6 +88,15 @@ class SharedBucket:
                 self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
         self._found, self._widest = FoundResults(self.tuning), {}
         self._live = live
+        for found in self._join(plan, ready):
+            if not self.tails.take(found):
+                yield found
+        yield from self.tails.release(before, after, self.counts)
+        yield from self.tails.appear(new, self.counts)
+        self._expire(plan, after, ready)
+
+    def _join(self, plan: SharedLevel, ready: Mapping[str, Arrivals]) -> Iterator[SharedRows]:
+        """All results of new rows, which become part of what later ones meet."""
         for cell in self._cells(plan, ready):
             for head in plan.relations:
                 if head in cell and len(cell[head]):
@@ -93,19 +104,20 @@ class SharedBucket:
                     if head not in plan.passing:
                         self.stores[head].index(cell[head])
         yield from self._emit(plan)
-        self._expire(plan, after, ready)
 
     def snapshot(self) -> dict[str, Any]:
         """What to persist beside the chunks, fit for JSON."""
-        return {"next_chunk": {name: one.next_chunk for name, one in self.stores.items() if one.next_chunk}}
+        next_chunk = {name: one.next_chunk for name, one in self.stores.items() if one.next_chunk}
+        return {"next_chunk": next_chunk, **self.tails.snapshot()}
 
     def persisted(self) -> list[PersistedChunk]:
-        """The chunks that a state store must hold; their section is the relation's name."""
-        return [
+        """The chunks that a state store must hold; their section is the relation's name, or the tails'."""
+        kept = [
             PersistedChunk(name, chunk.number, chunk.held)
             for name, store in self.stores.items()
             for chunk in store.chunks
         ]
+        return kept + self.tails.persisted()
 
     @classmethod
     def restore(
@@ -117,8 +129,9 @@ class SharedBucket:
         tuning: Tuning = DEFAULT_TUNING,
     ) -> SharedBucket:
         """The bucket as it stood when these chunks were persisted; the dataflow may have changed since."""
-        bucket = cls(dataflow, level, tuning)
-        for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+        bucket, ordered = cls(dataflow, level, tuning), sorted(chunks, key=lambda chunk: chunk.number)
+        bucket.tails.restore(snapshot, ordered)
+        for chunk in ordered:
             store = bucket.stores.get(chunk.section)
             if store is not None:
                 store.index(store.keep(chunk.wide, chunk.number))
@@ -129,23 +142,25 @@ class SharedBucket:
 
     @property
     def state_rows(self) -> dict[str, int]:
-        """Rows kept, by kind: tuples of feeds, and results of earlier levels."""
-        return self._by_kind(lambda store: store.live_rows)
+        """Rows kept, by kind: tuples of feeds, results of earlier levels, and what tails hold."""
+        return {**self._by_kind(lambda store: store.live_rows), "held": self.tails.rows}
 
     @property
     def state_bytes(self) -> dict[str, int]:
         """Bytes of the rows kept, by kind, as a state store holds them."""
-        return self._by_kind(lambda store: store.payload_bytes)
+        return {**self._by_kind(lambda store: store.payload_bytes), "held": self.tails.nbytes}
 
     @property
     def nbytes(self) -> int:
         """Memory of rows and indexes, with what indexes have reserved to grow into."""
-        return sum(store.payload_bytes + store.index_bytes for store in self.stores.values())
+        kept = sum(store.payload_bytes + store.index_bytes for store in self.stores.values())
+        return kept + self.tails.nbytes
 
     @property
     def used_bytes(self) -> int:
         """Memory of rows and indexes."""
-        return sum(store.payload_bytes + store.used_index_bytes for store in self.stores.values())
+        kept = sum(store.payload_bytes + store.used_index_bytes for store in self.stores.values())
+        return kept + self.tails.nbytes
 
     def _by_kind(self, size: Callable[[RelationStore], int]) -> dict[str, int]:
         kinds = {"tuples": 0, "results": 0}
@@ -164,6 +179,7 @@ class SharedBucket:
                 name: self.stores[name] if name in self.stores else RelationStore(relation, self.tuning)
                 for name, relation in self._plan.relations.items()
             }
+            self.tails = self.tails.for_queries(self._plan.dataflow, self.tuning)
         return self._plan
 
     def _admit_results(self, relation: Relation, rows: pa.RecordBatch, ready: dict[str, Arrivals]) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.kernel.columns.hashing import hash_column
+from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.routing.grid import coordinates, split
 from watersmeet.query.shared_dataflow import TailTemplate
 
@@ -16,10 +17,18 @@ QUERY = "__query"  # int32: the number of the query that an answer is for
 
 
 @dataclass(frozen=True)
-class SharedRows:
-    """Rows for a relation of a later level (its name), or answers of all queries of one shape."""
+class Values:
+    """Where the values of SELECT DISTINCT meet: under this name, at this level."""
 
-    target: str | TailTemplate
+    name: str
+    level: int
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """Rows for a relation of a later level (its name), values, or answers of all queries of one shape."""
+
+    target: str | Values | TailTemplate
     table: pa.Table
 
 
@@ -42,6 +51,14 @@ class SharedCounts:
             self.answers[query] = self.answers.get(query, 0) + count
 
 
+def route_values(batch: pa.RecordBatch, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
+    """(bucket, rows that go there by all their values, those of one query together); no part is empty."""
+    if buckets == 1:
+        return [(0, batch)]
+    names = [name for name in batch.schema.names if name not in (ANSWER_TS, ANSWER_END)]
+    return _split(batch, combine_hashes([hash_column(batch.column(name)) for name in names]), buckets)
+
+
 def route_rows(batch: pa.RecordBatch, column: str, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
     """(bucket, rows that go there by the value of a column); NULL goes nowhere, empty parts are left out."""
     key = batch.column(column)
@@ -52,5 +69,9 @@ def route_rows(batch: pa.RecordBatch, column: str, buckets: int) -> list[tuple[i
         return []
     if buckets == 1:
         return [(0, batch)]
-    parts = split(batch, coordinates(hash_column(key), buckets), buckets)
+    return _split(batch, hash_column(key), buckets)
+
+
+def _split(batch: pa.RecordBatch, hashes: Hashes, buckets: int) -> list[tuple[int, pa.RecordBatch]]:
+    parts = split(batch, coordinates(hashes, buckets), buckets)
     return [(bucket, part) for bucket, part in enumerate(parts) if part.num_rows]

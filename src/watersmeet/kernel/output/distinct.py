@@ -12,7 +12,7 @@ again and again. It may appear later, with another answer, once others have gone
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numba
 import numpy as np
@@ -24,19 +24,21 @@ from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_colum
 from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.state.chunks import HoldBuffer, PersistedChunk
 
-_ABSENT = -(2**63)
+ABSENT = -(2**63)
 _TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until when it is present
 
 
 class DistinctValues:
     """The values of one bucket that are present, and until when."""
 
-    def __init__(self, columns: tuple[str, ...], limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], limit_bytes: int | None = None, section: str = "#present"
+    ) -> None:
         self.limit_bytes = limit_bytes
         self.left_out = 0  # in the latest step: values that would have appeared, had there been space
-        self.buffer = HoldBuffer("#present", ANSWER_END)
+        self.buffer = HoldBuffer(section, ANSWER_END)
         self._columns = columns
-        self._now = _ABSENT
+        self._now = ABSENT
         self._present: pa.RecordBatch | None = None
         self._hashes: Hashes = np.empty(0, np.uint64)
         self._until: Longs = np.empty(0, np.int64)
@@ -55,8 +57,8 @@ class DistinctValues:
         t = np.asarray(ordered.column(ANSWER_TS))
         ends = np.asarray(ordered.column(ANSWER_END))
         values, hashes = ordered.take(pa.array(firsts)), self._hash(ordered)[firsts]
-        before = self._until_before(values, hashes)
-        covered = np.maximum(before[groups], _running_max_before(ends, groups))
+        before = self._until_of(self._find(values, hashes))
+        covered = np.maximum(before[groups], running_max_before(ends, groups))
         until = np.maximum.reduceat(ends, firsts)
         longer, appears = until > before, covered < t
         if self.limit_bytes is not None:
@@ -66,6 +68,12 @@ class DistinctValues:
         self._remember(values.filter(pa.array(longer)), until[longer], int(t.max()))
         return ordered.filter(pa.array(appears))
 
+    def present(self, since: int) -> pa.RecordBatch | None:
+        """The values that are present then or later, and until when; None if there are none."""
+        if self._present is None or not (alive := self._until >= since).any():
+            return None
+        return self._present.filter(pa.array(alive))
+
     def persisted(self) -> list[PersistedChunk]:
         """The chunks a state store must hold."""
         return self.buffer.persisted()
@@ -73,6 +81,13 @@ class DistinctValues:
     def snapshot(self) -> dict[str, int]:
         """The few numbers to persist beside them."""
         return {"now": self._now, "next_number": self.buffer.next_number}
+
+    def keep_only(self, keep: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+        """Forgets the values that `keep` leaves out; it must not look at anything else."""
+        self.buffer.rewrite(keep)
+        present, self._present = self._present, None
+        if present is not None:
+            self._merge(keep(present))
 
     @classmethod
     def restore(
@@ -83,7 +98,11 @@ class DistinctValues:
         limit_bytes: int | None = None,
     ) -> DistinctValues:
         """The values that were present when these chunks were persisted."""
-        values = cls(columns, limit_bytes)
+        return cls(columns, limit_bytes).restored(snapshot, chunks)
+
+    def restored(self, snapshot: Mapping[str, int], chunks: Iterable[PersistedChunk]) -> DistinctValues:
+        """The values of this kind that were present when these chunks were persisted."""
+        values = type(self)(self._columns, self.limit_bytes, self.buffer.section)
         values._now = snapshot["now"]
         for chunk in sorted(chunks, key=lambda chunk: chunk.number):
             values.buffer.add(chunk.wide, chunk.number)
@@ -127,11 +146,15 @@ class DistinctValues:
                     seen.append(int(member))
         return numbers
 
-    def _until_before(self, values: pa.RecordBatch, hashes: Hashes) -> Longs:
-        """Until when each value was present before this step."""
-        until = np.full(len(hashes), _ABSENT)
+    def _until_of(self, entries: Longs) -> Longs:
+        """Until when values were present before this step, by where they are remembered."""
+        return np.append(self._until, ABSENT)[entries]
+
+    def _find(self, values: pa.RecordBatch, hashes: Hashes) -> Longs:
+        """Where each value is among those that are remembered; -1, past their end, for one that is not."""
+        found = np.full(len(hashes), -1)
         if self._present is None or not len(self._hashes):
-            return until
+            return found
         entry = np.searchsorted(self._hashes, hashes)
         open_ = np.arange(len(hashes))
         while len(open_):
@@ -140,9 +163,9 @@ class DistinctValues:
             open_ = open_[self._hashes[entry[open_]] == hashes[open_]]
             known = self._present.take(pa.array(entry[open_]))
             same = self._same(values.take(pa.array(open_)), known)
-            until[open_[same]] = np.maximum(until[open_[same]], self._until[entry[open_[same]]])
+            found[open_[same]] = entry[open_[same]]  # the newest, where there are several
             entry[open_] += 1
-        return until
+        return found
 
     def _remember(self, values: pa.RecordBatch, until: Longs, now: int) -> None:
         self._now = max(self._now, now)  # later answers appear after now: a shorter presence has ended
@@ -156,7 +179,7 @@ class DistinctValues:
     def _fits(self, values: pa.RecordBatch, before: Longs, t: Longs) -> npt.NDArray[np.bool_]:
         """Which values are remembered already, or can be; those that come first are taken first."""
         assert self.limit_bytes is not None
-        fits: npt.NDArray[np.bool_] = before != _ABSENT
+        fits: npt.NDArray[np.bool_] = before != ABSENT
         new = np.flatnonzero(~fits)
         present = self._present.nbytes if self._present is not None else 0
         taken = 2 * present + _TABLE_BYTES * len(self._hashes)
@@ -179,9 +202,9 @@ class DistinctValues:
 
 
 @numba.njit(cache=True)
-def _running_max_before(ends, groups):  # type: ignore[no-untyped-def]
+def running_max_before(ends, groups):  # type: ignore[no-untyped-def]
     """For each row, the largest end among the earlier rows of its group."""
-    running = np.full(len(ends), _ABSENT)
+    running = np.full(len(ends), ABSENT)
     for row in range(1, len(ends)):
         if groups[row] == groups[row - 1]:
             running[row] = max(running[row - 1], ends[row - 1])

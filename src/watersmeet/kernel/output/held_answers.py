@@ -1,10 +1,13 @@
 """Answers that wait for the watermark, for DISTINCT and for aggregates.
 
 `AnswerDelay` lets an answer out once the watermark is past t, since only then is it known what else appeared
-before it. `AnswerSampler` lets it out at every tick of its lifetime [t, end) that the watermark has passed,
-with the tick beside it: grouped by tick, its output is the relation of valid answers at each tick.
+before it. `AnswerStay` does so too, and says later when the answer has ended, where that is not known before:
+under windows that count rows. `AnswerSampler` lets it out at every tick of its lifetime [t, end) that the
+watermark has passed, with the tick beside it: grouped by tick, its output is the relation of valid answers at
+each tick.
 
     ticks every 10, answer with lifetime [12, 35), watermark 25 then 40    out: tick 20, then tick 30
+    the same answer, if it is to stay                                      out: it has no end, then end 35
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.row_bytes import value_bytes
-from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, POSITION, TICK
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, ENDED, POSITION, TICK
 from watersmeet.kernel.state.chunks import HoldBuffer
 from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.tuning import DEFAULT_TUNING
@@ -61,6 +64,35 @@ class AnswerDelay:
         self.buffer.close_before(self.watermark)
 
 
+class AnswerStay:
+    """Lets answers out once the watermark is past t, and again, as `ENDED`, when it has passed their ends.
+
+    An answer whose end the watermark has not passed is let out with none: a later tuple may still end it.
+    """
+
+    def __init__(self, section: str) -> None:
+        self.buffer = HoldBuffer(section, ANSWER_END)
+        self.watermark = BEGINNING
+
+    def settle(self, settled: Mapping[str, EndsOf]) -> None:
+        if settled:
+            self.buffer.rewrite(lambda batch: _settled(batch, settled, self.watermark))
+
+    def release(self, watermark: int, newest: int = BEGINNING) -> Iterator[pa.RecordBatch]:
+        since, self.watermark = self.watermark, max(self.watermark, watermark)
+        for batch in self.buffer.batches():
+            t, ends = (np.asarray(batch.column(name)) for name in (ANSWER_TS, ANSWER_END))
+            is_known = ends < self.watermark
+            appears = (t >= since) & (t < self.watermark)
+            news = appears | ((t < since) & (ends >= since) & is_known)
+            if news.any():
+                place = batch.schema.get_field_index(ANSWER_END)
+                said = batch.set_column(place, ANSWER_END, pa.array(np.where(is_known, ends, NEVER)))
+                said = said.select([name for name in said.schema.names if not name.endswith(f".{POSITION}")])
+                yield said.append_column(ENDED, pa.array(~appears)).filter(pa.array(news))
+        self.buffer.close_before(self.watermark)
+
+
 class AnswerSampler:
     """Repeats answers at each tick of their lifetimes, as the watermark passes the ticks."""
 
@@ -83,7 +115,7 @@ class AnswerSampler:
 
     def settle(self, settled: Mapping[str, EndsOf]) -> None:
         if settled:
-            self.buffer.rewrite(lambda batch: self._settled(batch, settled))
+            self.buffer.rewrite(lambda batch: _settled(batch, settled, self.watermark + 1))
 
     def release(self, watermark: int, newest: int = BEGINNING) -> Iterator[pa.RecordBatch]:
         since, self.watermark = self.watermark, max(self.watermark, watermark)
@@ -92,18 +124,6 @@ class AnswerSampler:
         self.buffer.close_before(
             self.watermark + 1
         )  # a lifetime [t, end) is past when the watermark reaches its end
-
-    def _settled(self, batch: pa.RecordBatch, settled: Mapping[str, EndsOf]) -> pa.RecordBatch:
-        """The answers with the ends known by now, without those that have been sampled to their end."""
-        before = np.asarray(batch.column(ANSWER_END))
-        ends = before
-        for alias, ends_of in settled.items():
-            ends = np.minimum(ends, ends_of(np.asarray(batch.column(f"{alias}.{POSITION}"))))
-        if (ends == before).all():
-            return batch
-        place = batch.schema.get_field_index(ANSWER_END)
-        batch = batch.set_column(place, ANSWER_END, pa.array(ends))
-        return batch.filter(pa.array(ends > self.watermark))
 
     def _until(self, batch: pa.RecordBatch, newest: int) -> Longs:
         """Up to when answers are sampled now; at the end of time those without an end up to the first tick
@@ -134,3 +154,16 @@ class AnswerSampler:
             owners = np.searchsorted(limits, numbers, side="right")
             ticks = first[owners] + every * (numbers - (limits[owners] - counts[owners]))
             yield batch.take(pa.array(owners)).append_column(TICK, pa.array(ticks))
+
+
+def _settled(batch: pa.RecordBatch, settled: Mapping[str, EndsOf], since: int) -> pa.RecordBatch:
+    """The answers with the ends known by now, without those that ended before `since`."""
+    before = np.asarray(batch.column(ANSWER_END))
+    ends = before
+    for alias, ends_of in settled.items():
+        ends = np.minimum(ends, ends_of(np.asarray(batch.column(f"{alias}.{POSITION}"))))
+    if (ends == before).all():
+        return batch
+    place = batch.schema.get_field_index(ANSWER_END)
+    batch = batch.set_column(place, ANSWER_END, pa.array(ends))
+    return batch.filter(pa.array(ends >= since))

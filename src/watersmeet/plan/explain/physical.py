@@ -47,6 +47,7 @@ def stage_lines(plan: PhysicalPlan) -> list[str]:
         case Pipeline(dataflow) | Rewrite(dataflow):
             levels = describe_levels(dataflow, query.graph.aliases)
             stages += [f"join   {line} in {plan.partitions} buckets" for line in levels]
+            stages[-1] += _holding(query)
         case TreePipeline(staged):
             lines = staged.pretty().split("\n")
             stages += [f"join   {line} in {plan.partitions} buckets" for line in lines]

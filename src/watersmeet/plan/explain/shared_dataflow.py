@@ -32,7 +32,7 @@ def explain_dataflow(dataflow: SharedDataflow, streams: Sequence[Stream] = (), s
 
 
 def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> list[str]:
-    """The joins of a level, those first that most queries share."""
+    """The joins of a level, those first that most queries share, and then the values that meet there."""
     shared, tails = queries_sharing(dataflow), Counter(each.join for each in dataflow.tails)
     relations = {relation.name: relation for relation in dataflow.relations}
     joins = sorted(
@@ -44,7 +44,10 @@ def level_lines(dataflow: SharedDataflow, level: int, shown: int = SHOWN) -> lis
         ends = f", {tails[join.name]} ending here" if tails[join.name] else ""
         users = _count(shared[join.name], "query", "queries")
         lines.append(f"{join.name}  {describe_join(join, relations)}; {users}{ends}")
-    return _shortened(lines, len(joins))
+    before = {join.name for join in dataflow.joins if join.level == level - 1}
+    distinct = sum(tail.has_values and tail.join in before for tail in dataflow.tails)
+    values = [f"values of {_count(distinct, 'query', 'queries')}, let out as they appear"] if distinct else []
+    return _shortened(lines, len(joins)) + values
 
 
 def _feed_lines(dataflow: SharedDataflow, shown: int) -> list[str]:

@@ -29,7 +29,7 @@ from watersmeet.plan.multiquery.kept import KeptTrees
 from watersmeet.plan.multiquery.rates import RateModels
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.stream_sets import StreamSet, stream_set
-from watersmeet.plan.multiquery.tails import Registered, end_query
+from watersmeet.plan.multiquery.tails import Registered, end_query, takes_level
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, Stream
@@ -60,9 +60,10 @@ def plan_dataflow(
         _refuse_unfit(registered, ordered)
         slotted = Slotted.of(registered.query)
         planting = Planting(slotted, rates.model(slotted), draft)
-        tree = trees.replant(registered.number, planting, levels)
+        after = int(takes_level(slotted))
+        tree = trees.replant(registered.number, planting, levels - after)
         if tree is None:
-            tree = _plant(registered.name, planting, levels)
+            tree = _plant(registered.name, planting, levels, after)
         tail, needed = end_query(registered, slotted, tree.name, ordered)
         if (found := sets[registered.number]) is not None:
             tail = replace(tail, streams=(found[0],))
@@ -72,12 +73,14 @@ def plan_dataflow(
     return replace(draft.dataflow(levels, ordered, tuple(tails)), sets=tuple(sorted(by_name.items())))
 
 
-def _plant(name: str, planting: Planting, levels: int) -> Tree:
-    tree = cheapest_tree(planting, levels)
+def _plant(name: str, planting: Planting, levels: int, after: int) -> Tree:
+    """The tree of a query, with so many levels left after it."""
+    tree = cheapest_tree(planting, levels - after) if levels > after else None
     if tree is None:
-        needed = fewest_levels(planting)
+        needed = max(1, fewest_levels(planting)) + after
+        what = "levels of joins, and one for the values of DISTINCT" if after else "levels of joins"
         raise QueryError(
-            f"query {name} needs {needed} levels of joins, and the dataflow has {levels}: "
+            f"query {name} needs {needed} {what}, and the dataflow has {levels}: "
             f"give the dataflow {needed} levels, or run the query by itself"
         )
     return tree
@@ -125,10 +128,6 @@ def why_unfit(query: Query) -> str | None:
             return f"{item.pretty()} counts rows, so the end of a tuple's lifetime is known only later"
     if query.tree is not None:
         return "it has outer, semi or anti joins"
-    if query.aggregate is not None:
-        return "it has aggregates"
-    if query.distinct:
-        return "it is SELECT DISTINCT"
     if not query.graph.is_connected:
         parts = "; ".join(", ".join(part) for part in query.graph.components())
         return f"nothing joins its parts: {parts}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from watersmeet.plan.multiquery.exact_tests import Side, exact_tests
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.query import ANSWER_TIME, NEVER, ColumnRef, Expr, Query
-from watersmeet.query.shared_dataflow import QueryTail, Test
+from watersmeet.query.shared_dataflow import Hold, QueryTail, Test
 
 Needed = frozenset[tuple[int, str]]  # columns of inputs, each input by its position in FROM
 
@@ -30,10 +30,11 @@ def end_query(
     query = registered.query
     tests, left = _sort_conditions(slotted)
     outputs = _bare_outputs(slotted)
+    has_values = query.distinct and outputs is not None and not left
     needed = set(_tested(slotted, tests))
     payload: set[tuple[int, str]] = set()
     if left or outputs is None:
-        exprs = [*left, *(output.expr for output in query.select)]
+        exprs = [*left, *query.selected]
         payload = {_column(slotted, ref) for expr in exprs for ref in expr.columns}
     elif outputs:
         needed |= {_column(slotted, ref) for output in query.select for ref in output.expr.columns}
@@ -48,10 +49,29 @@ def end_query(
         conditions=tuple(expr.sql for expr in left),
         outputs=outputs,
         payload=tuple(sorted(slotted.qualified(*column) for column in payload)),
+        hold=hold_of(query) if has_values or not query.distinct else _repeating(query, left),
+        has_values=has_values,
         since=registered.since,
         until=registered.until,
     )
     return tail, frozenset(needed | payload)
+
+
+def takes_level(slotted: Slotted) -> bool:
+    """Whether distinct values of a query can be told apart in a level of the dataflow, after its joins."""
+    return slotted.query.distinct and _bare_outputs(slotted) is not None and not _sort_conditions(slotted)[1]
+
+
+def _repeating(query: Query, left: tuple[Expr, ...]) -> Hold:
+    """What answers wait for whose distinct values Spark computes, batch by batch."""
+    return Hold(repeats=True, by_time=any(expr.uses_answer_time for expr in (*left, *query.selected)))
+
+
+def hold_of(query: Query) -> Hold | None:
+    """What the answers of a query wait for: those that DISTINCT or aggregates need the lifetimes of."""
+    if query.aggregate is not None:
+        return Hold(query.aggregate.emit_every_us, query.aggregate.before_us)
+    return Hold() if query.distinct else None
 
 
 def _sort_conditions(slotted: Slotted) -> tuple[tuple[Test, ...], tuple[Expr, ...]]:
@@ -89,7 +109,9 @@ def _tested(slotted: Slotted, tests: tuple[Test, ...]) -> Needed:
 
 
 def _bare_outputs(slotted: Slotted) -> tuple[tuple[str, str], ...] | None:
-    """The SELECT list as names of columns, where it has nothing else."""
+    """The SELECT list as names of columns, where it has nothing else, and nothing is grouped."""
+    if slotted.query.aggregate is not None:
+        return None
     outputs = []
     for output in slotted.query.select:
         if output.expr.sql == ANSWER_TIME and output.expr.uses_answer_time:

@@ -18,6 +18,7 @@ from watersmeet.plan.multiquery.draft import DataflowDraft
 from watersmeet.plan.multiquery.plan_dataflow import why_unfit
 from watersmeet.plan.multiquery.slots import Slotted
 from watersmeet.plan.multiquery.stream_sets import stream_set
+from watersmeet.plan.multiquery.tails import hold_of
 from watersmeet.plan.multiquery.tree import Planting, Tree, cheapest_tree, fewest_levels
 from watersmeet.plan.sites.dhtjoin import JoinTree, find_join_tree
 from watersmeet.plan.statistics.rate_model import rate_model
@@ -57,6 +58,7 @@ def dataflow_of_trees(slotted: Slotted, trees: Sequence[Tree]) -> SharedDataflow
             slots=tuple((alias, alias) for alias in query.graph.aliases),
             conditions=tuple(expr.sql for expr in query.residual),
             payload=tuple(slotted.qualified(*column) for column in needed),
+            hold=hold_of(query),
         )
         tails.append(tail)
     every = names if joint is None else (*names, joint[0])

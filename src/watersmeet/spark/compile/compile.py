@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, StateLimit
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK, StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native
 from watersmeet.query import ANSWER_TIME, Query
@@ -25,10 +25,11 @@ from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.cascade import cascade
 from watersmeet.spark.compile.inputs import Inputs
 from watersmeet.spark.compile.plan_tasks import plan_tasks
-from watersmeet.spark.compile.tasks import DistinctTasks, GroupedTexts, JoinTasks, QueryTasks, TaskOptions
+from watersmeet.spark.compile.tasks import DistinctTasks, JoinTasks, QueryTasks, TaskOptions
 from watersmeet.spark.exchange.hot_keys import read_hot_key_settings
 from watersmeet.spark.exchange.messages import MESSAGES
 from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.grouping.group_samples import GroupedTexts, group_samples
 from watersmeet.spark.metrics.metrics import METRICS
 from watersmeet.spark.metrics.progress import ANSWERS_OBSERVATION, OBSERVATION, VALUES_OBSERVATION
 from watersmeet.spark.multiquery.answers import column_types
@@ -114,6 +115,7 @@ class Compiler:
         outputs = [f"{text} AS {quote_name(name)}" for text, name in tasks.select]
         if keep_end:
             outputs += [f"{ANSWER_TIME} AS {ANSWER_TS}", ANSWER_END]
+            outputs += [ENDED] if ENDED in tasks.schema.names else []
         return self._meets_residual(tasks, joined).selectExpr(*outputs)
 
     def _distinct(self, distinct: DistinctTasks, selected: DataFrame) -> DataFrame:
@@ -141,14 +143,4 @@ class Compiler:
             _TICK_CLOCK, F.expr(f"timestamp_micros({number} * 1000 + {_TICK_ORIGIN_US})")
         )
         sampled = sampled.withWatermark(_TICK_CLOCK, "0 seconds")
-        outputs = ", ".join(f"{text} AS {quote_name(name)}" for text, name in grouped.outputs)
-        groups = ", ".join([_TICK_CLOCK, ANSWER_TIME, *grouped.group_by])
-        having = f" HAVING {grouped.having}" if grouped.having else ""
-        # PySpark fills in {sampled}, and would take any other brace for a name to fill in as well.
-        selected, rest = (_plain(text) for text in (f"SELECT {outputs} FROM ", f" GROUP BY {groups}{having}"))
-        return self.spark.sql(f"{selected}{{sampled}}{rest}", sampled=sampled)
-
-
-def _plain(text: str) -> str:
-    """A text for PySpark's `sql` in which braces stand for themselves."""
-    return text.replace("{", "{{").replace("}", "}}")
+        return group_samples(sampled, grouped, [_TICK_CLOCK, ANSWER_TIME], grouped.selected)

@@ -9,23 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql.types import DataType, LongType, StructField, StructType, TimestampType
+from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType, TimestampType
 
 from watersmeet.errors import ConfigurationError
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK, BucketPlan, Grid, Shed, StateLimit, plan_bucket
+from watersmeet.kernel import (
+    ANSWER_END,
+    ANSWER_TS,
+    ENDED,
+    TICK,
+    BucketPlan,
+    Grid,
+    Shed,
+    StateLimit,
+    plan_bucket,
+)
 from watersmeet.kernel.outer.tree_layout import OuterLayout, delay_us
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Shares, TreePipeline
 from watersmeet.plan.routing.tree_stages import StagedTree
-from watersmeet.query import ColumnRef, Query
-from watersmeet.query.expression import quote_ref
+from watersmeet.query import Query
 from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.spark.compile.distinct_aggregates import without_distinct
 from watersmeet.spark.compile.lay_out_tree import lay_out_stages, lay_out_tree
 from watersmeet.spark.compile.plan_inputs import InputPlanner
 from watersmeet.spark.compile.tasks import (
     DistinctTasks,
-    GroupedTexts,
     JoinTasks,
     QueryTasks,
     StageTask,
@@ -35,6 +42,7 @@ from watersmeet.spark.exchange.hot_keys import plan_hot_keys
 from watersmeet.spark.exchange.labels import bucket_labels
 from watersmeet.spark.exchange.messages import MESSAGES
 from watersmeet.spark.exchange.unpack import Payload, UnpackAnswers, UnpackValues
+from watersmeet.spark.grouping.group_samples import grouped_texts
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import FeedInput, LevelTasks, plan_levels
 from watersmeet.spark.stages.answers import AnswerBlobs, AnswerRows
@@ -67,7 +75,9 @@ class _TaskPlanner:
         payload = tuple((item.alias, read(item.alias)) for item in query.inputs)
         payload = tuple((alias, columns) for alias, columns in payload if columns)
         schema = answer_schema(query, payload, self.options.types)
-        unpack = UnpackAnswers(payload, query.distinct, query.aggregate is not None)
+        unpack = UnpackAnswers(
+            payload, query.distinct, query.aggregate is not None, query.distinct and query.joins_delayed
+        )
         return QueryTasks(
             query=query,
             join=self._route(schema),
@@ -287,9 +297,11 @@ def _refuse_limit(query: Query, limit: StateLimit | None) -> None:
                 f"a limit of memory does not go with {item.pretty()}: a tuple that is shed would have ended "
                 "others. Leave the limit out; what is kept are the last tuples of each value"
             )
-        if limit is not None and query.aggregate is not None and item.window.counts_rows:
+        has_lifetimes = query.distinct or query.aggregate is not None
+        if limit is not None and has_lifetimes and item.window.counts_rows:
+            what = "DISTINCT" if query.distinct else "aggregates"
             raise ConfigurationError(
-                f"a limit of memory does not go with aggregates over {item.pretty()}: leave the limit out, "
+                f"a limit of memory does not go with {what} over {item.pretty()}: leave the limit out, "
                 "or use a RANGE or TUMBLE window of time"
             )
 
@@ -307,25 +319,8 @@ def answer_schema(query: Query, payload: Payload, types: Types) -> StructType:
     fields.append(StructField(ANSWER_TS, TimestampType()))
     if query.distinct:
         fields.append(StructField(ANSWER_END, LongType()))
+        if query.joins_delayed:
+            fields.append(StructField(ENDED, BooleanType()))
     if query.aggregate:
         fields.append(StructField(TICK, TimestampType()))
     return StructType(fields)
-
-
-def grouped_texts(query: Query) -> GroupedTexts | None:
-    """The texts of an aggregate; None where the query has none."""
-    aggregate = query.aggregate
-    if aggregate is None:
-        return None
-    types = {
-        quote_ref(ColumnRef(item.alias, column.name)): column.type.lower()
-        for item in query.inputs
-        for column in item.stream.columns
-    }
-    type_of = types.get
-    return GroupedTexts(
-        aggregate.emit_every_us,
-        tuple((without_distinct(output.expr.sql, type_of), output.name) for output in query.select),
-        tuple(expr.sql for expr in aggregate.group_by),
-        without_distinct(aggregate.having.sql, type_of) if aggregate.having else None,
-    )

@@ -18,6 +18,7 @@ from watersmeet.kernel import StateLimit
 from watersmeet.query import Query, Reading
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.exchange.hot_keys import HotKeySettings
+from watersmeet.spark.grouping.group_samples import GroupedTexts
 from watersmeet.spark.metrics.metrics import Metrics
 from watersmeet.spark.multiquery.answers import Types
 from watersmeet.spark.multiquery.levels import LevelTasks
@@ -116,16 +117,6 @@ class DistinctTasks:
     pack: MapBatches
     stage: StageTask
     unpack: MapBatches
-
-
-@dataclass(frozen=True)
-class GroupedTexts:
-    """An aggregate over the answers sampled at each tick, as texts for Spark's streaming aggregation."""
-
-    emit_every_us: int
-    outputs: tuple[tuple[str, str], ...]  # SQL text, name
-    group_by: tuple[str, ...]
-    having: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

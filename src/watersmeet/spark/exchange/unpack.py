@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.kernel import ANSWER_END, ANSWER_TS, TICK
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK
 from watersmeet.spark.exchange.packed_chunk import decode
 
 CHUNK = "chunk"  # the column of blobs
@@ -19,11 +19,12 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class UnpackAnswers:
-    """Yields answers as rows: a struct per input that answers need, t, and on request the end or the tick."""
+    """Yields answers as rows: a struct per input that answers need, t, and on request further facts."""
 
     payload: Payload
     with_end: bool = False
     with_tick: bool = False
+    with_ended: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -38,6 +39,8 @@ class UnpackAnswers:
         columns[ANSWER_TS] = answers.column(ANSWER_TS).view(_TIMESTAMP)
         if self.with_end:
             columns[ANSWER_END] = answers.column(ANSWER_END)
+        if self.with_ended:
+            columns[ENDED] = answers.column(ENDED)
         if self.with_tick:
             columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
         return pa.RecordBatch.from_pydict(columns)

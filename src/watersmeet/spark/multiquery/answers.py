@@ -18,17 +18,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
-from watersmeet.kernel import ANSWER_TS, QUERY
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, QUERY, TICK
 from watersmeet.query import ANSWER_TIME, DAY_US, Query, Stream
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
 from watersmeet.spark.exchange.packed_chunk import decode
+from watersmeet.spark.grouping.group_samples import GroupedTexts, group_samples, grouped_texts
 from watersmeet.spark.multiquery.ship import ShippedDataflow
 from watersmeet.spark.multiquery.sinks import NAME
 from watersmeet.spark.multiquery.stage import template_names
@@ -36,6 +45,7 @@ from watersmeet.spark.sinks.kafka import MICROSECONDS
 from watersmeet.spark.sources.derived.view_rows import view_rows
 
 ANSWER = "answer"
+_COVERED = "__covered"  # until when a value is present by earlier answers
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _JSON_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp")
 
@@ -112,10 +122,11 @@ class AnswerDecoder:
         return StructType(fields)
 
     def by_select_list(self, tails: Sequence[QueryTail]) -> list[list[QueryTail]]:
-        """Tails of one template, grouped by SELECT list."""
-        found: dict[tuple[tuple[str, str], ...], list[QueryTail]] = {}
+        """Tails of one template, by SELECT list, and by GROUP BY and HAVING."""
+        found: dict[tuple[tuple[tuple[str, str], ...], GroupedTexts | None], list[QueryTail]] = {}
         for tail in tails:
-            found.setdefault(self._select_list(tail), []).append(tail)
+            texts = self._select_list(tail), grouped_texts(self.queries[tail.number])
+            found.setdefault(texts, []).append(tail)
         return list(found.values())
 
     def _select_list(self, tail: QueryTail) -> tuple[tuple[str, str], ...]:
@@ -129,29 +140,61 @@ class AnswerDecoder:
             rows = blobs.select("chunk").mapInArrow(unpack, schema)
             condition = " AND ".join(f"({text})" for text in alike[0].conditions)
             rows = rows.where(condition) if condition else rows
-            outputs = [f"{text} AS {quote_name(name)}" for text, name in self._select_list(alike[0])]
-            if as_json:
+            grouped = grouped_texts(self.queries[alike[0].number])
+            texts = self._select_list(alike[0]) if grouped is None else grouped.outputs
+            outputs = [f"{text} AS {quote_name(name)}" for text, name in texts]
+            if as_json and not _repeats(alike[0]):
                 outputs = [ANSWER_TIME, f"{json_text(', '.join(outputs))} AS {ANSWER}"]
-            frames.append(rows.selectExpr(NAME, *outputs))
+            if _repeats(alike[0]):
+                frames.append(_appearing(rows, outputs, [name for _, name in texts], as_json=as_json))
+            elif grouped is None:
+                frames.append(rows.selectExpr(NAME, *outputs))
+            else:
+                sampled = rows.drop(ANSWER_TIME).withColumnRenamed(TICK, ANSWER_TIME)
+                frames.append(group_samples(sampled, grouped, [NAME, ANSWER_TIME], [NAME, *outputs]))
         return frames
 
     def unpack_tuples(self, tails: Sequence[QueryTail]) -> tuple[UnpackTuples, StructType]:
-        """Makes complete combinations: the query's name, a struct for each input, t."""
+        """Makes complete combinations: the query's name, a struct for each input, t, and the tick if any."""
         first = tails[0]
-        query = self.queries[first.number]
+        query, answered = self.queries[first.number], first.answered
         slots = dict(first.slots)
         fields, payload = [StructField(NAME, StringType(), False)], []
         for item in query.inputs:
             prefix = f"{slots[item.alias]}."
-            names = tuple(c.removeprefix(prefix) for c in first.payload if c.startswith(prefix))
+            own = {c.removeprefix(prefix): name for c, name in answered.items() if c.startswith(prefix)}
             types = self.types[item.stream.name]
-            if names:
-                payload.append((item.alias, slots[item.alias], names))
-                struct = StructType([StructField(name, types[name]) for name in names])
+            if own:
+                payload.append((item.alias, tuple(own.items())))
+                struct = StructType([StructField(name, types[name]) for name in own])
                 fields.append(StructField(item.alias, struct))
         fields.append(StructField(ANSWER_TIME, TimestampType()))
+        if query.aggregate is not None:
+            fields.append(StructField(TICK, TimestampType()))
+        if _repeats(first):
+            fields += [StructField(ANSWER_END, LongType()), StructField(ENDED, BooleanType())]
         numbers = frozenset(tail.number for tail in tails)
         return UnpackTuples(self.ship, numbers, tuple(payload)), StructType(fields)
+
+
+def _repeats(tail: QueryTail) -> bool:
+    """Whether what is present comes along with a query's new answers."""
+    return tail.hold is not None and tail.hold.repeats
+
+
+def _appearing(rows: DataFrame, outputs: Sequence[str], names: Sequence[str], *, as_json: bool) -> DataFrame:
+    """The values that appear in a batch, given the new answers in it and what was present before."""
+    facts = [F.col(ANSWER_TIME).alias(ANSWER_TS), F.col(ANSWER_END), F.col(ENDED)]
+    values = rows.select(NAME, *map(F.expr, outputs), *facts)
+    own = [quote_name(name) for name in names]
+    before = Window.partitionBy(NAME, *map(F.expr, own)).orderBy(F.desc(ENDED), ANSWER_TS)
+    covered = F.max(ANSWER_END).over(before.rowsBetween(Window.unboundedPreceding, -1))
+    appears = F.coalesce(F.col(_COVERED) < F.unix_micros(ANSWER_TS), F.lit(True))
+    found = values.withColumn(_COVERED, covered).where(~F.col(ENDED) & appears)
+    if as_json:
+        time = f"{ANSWER_TS} AS {ANSWER_TIME}"
+        return found.selectExpr(NAME, time, f"{json_text(', '.join(own))} AS {ANSWER}")
+    return found.selectExpr(NAME, *own)
 
 
 def column_types(streams: Sequence[Stream], sources: Mapping[str, DataFrame]) -> Types:
@@ -209,16 +252,19 @@ class UnpackTuples:
 
     ship: ShippedDataflow
     numbers: frozenset[int]
-    payload: tuple[tuple[str, str, tuple[str, ...]], ...]  # alias, slot, columns
+    payload: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # alias, columns, and their names in answers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.ship.dataflow, self.numbers)
         for answers in _answers_of(batches, self.numbers):
             columns: dict[str, pa.Array] = {NAME: _named(answers, names)}
-            for alias, slot, own in self.payload:
-                fields = [answers.column(f"{slot}.{name}") for name in own]
-                columns[alias] = pa.StructArray.from_arrays(fields, list(own))
+            for alias, own in self.payload:
+                fields = [answers.column(name) for _, name in own]
+                columns[alias] = pa.StructArray.from_arrays(fields, [column for column, _ in own])
             columns[ANSWER_TIME] = answers.column(ANSWER_TS).view(_TIMESTAMP)
+            if TICK in answers.schema.names:
+                columns[TICK] = answers.column(TICK).view(_TIMESTAMP)
+            columns |= {n: answers.column(n) for n in (ANSWER_END, ENDED) if ENDED in answers.schema.names}
             yield pa.RecordBatch.from_pydict(columns)
 
 

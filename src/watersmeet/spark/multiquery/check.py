@@ -20,6 +20,7 @@ from watersmeet.errors import QueryError
 from watersmeet.query import ANSWER_TIME, Column, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail
+from watersmeet.spark.grouping.group_samples import GroupedTexts, group_samples, grouped_texts
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
 
@@ -35,7 +36,7 @@ class SparkCheck:
     """Asks Spark about queries, over frames without rows; what it has just said it is not asked again."""
 
     spark: SparkSession
-    _known: dict[tuple[Texts, Texts, Texts], _Known] = field(default_factory=dict)
+    _known: dict[tuple[Texts, Texts, Texts, GroupedTexts | None], _Known] = field(default_factory=dict)
 
     def answer_columns(self, query: Query, tail: QueryTail) -> Sequence[Column]:
         """The columns of a query's answers, with Spark's names for their types."""
@@ -47,7 +48,7 @@ class SparkCheck:
         )
         conditions = (*tail.conditions, *(f"({key}) IS NOT NULL" for key in keys))
         outputs = tuple(f"{output.expr.sql} AS {quote_name(output.name)}" for output in query.select)
-        asked = (_struct_types(query), conditions, outputs)
+        asked = (_struct_types(query), conditions, outputs, grouped_texts(query))
         if asked not in self._known:
             try:
                 with _unlogged():
@@ -64,11 +65,14 @@ class SparkCheck:
             raise QueryError(f"query {tail.query} into sink {query.sink}: {UNREPEATABLE}")
         return known.columns
 
-    def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts) -> _Known:
+    def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts, grouped: GroupedTexts | None) -> _Known:
         rows: DataFrame = self.spark.createDataFrame([], f"{', '.join(inputs)}, {ANSWER_TIME} timestamp")
         for condition in conditions:
             rows = rows.where(condition)
-        answers = rows.selectExpr(*outputs)
+        if grouped is None:
+            answers = rows.selectExpr(*outputs)
+        else:
+            answers = group_samples(rows, grouped, [ANSWER_TIME], grouped.selected)
         columns = (Column(field.name, field.dataType.simpleString()) for field in answers.schema.fields)
         return _Known(tuple(columns), is_repeatable(answers))
 

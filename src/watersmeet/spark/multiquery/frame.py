@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import QueryTail
@@ -27,8 +28,16 @@ _NAME, _TIME, _ANSWER = "__wm_query", "__wm_time", "__wm_answer"
 
 
 def answer_frame(stream: AnswerStream) -> DataFrame:
-    """All answers of a stream: query, answer_time, answer."""
+    """All answers of a stream: query, answer_time, answer. Refuses aggregates: all have other keys."""
     answers = stream.decoder
+    for tail in answers.dataflow.tails:
+        repeats = tail.hold is not None and tail.hold.repeats
+        if repeats or answers.queries[tail.number].aggregate is not None:
+            what = "has DISTINCT values that Spark computes" if repeats else "has aggregates"
+            raise ConfigurationError(
+                f"query {tail.query} {what}, which cannot be part of one DataFrame for many queries. "
+                "Give each such query a DataFrame of its own with ws.sql(), or run them with watersmeet serve"
+            )
     everyone = frozenset(answers.queries)
     ready, evaluated = [], []
     for template in template_names(answers.dataflow):

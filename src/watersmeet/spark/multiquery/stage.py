@@ -24,9 +24,11 @@ from watersmeet.kernel import (
     SharedBucket,
     SharedRows,
     StreamBounds,
+    Values,
     decode_reports,
     describe_policies,
     route_rows,
+    route_values,
 )
 from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow, TailTemplate
@@ -276,6 +278,12 @@ class LevelWork:
             for batch in batches:
                 name = state.templates[found.target]
                 yield Answers(self.label, name, int(batch.num_rows), PackedChunk(batch))
+            return
+        if isinstance(found.target, Values):
+            name, level = found.target.name, found.target.level
+            for batch in batches:
+                for bucket, part in route_values(batch, len(labels)):
+                    yield LevelRows(labels[bucket], level, name, PackedChunk(part))
             return
         relation = state.relations[found.target]
         for batch in batches:

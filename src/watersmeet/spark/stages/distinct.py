@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, PersistedChunk, Shed
+from watersmeet.kernel import ANSWER_TS, DistinctValues, Grid, OpenValues, PersistedChunk, Shed
 from watersmeet.kernel.columns import combine_hashes, hash_column
 from watersmeet.kernel.routing import first_buckets, split
 from watersmeet.spark.exchange.messages import MESSAGES, Message, Tuples
@@ -66,10 +66,12 @@ class DistinctStage(BucketStage[DistinctValues, Message, pa.RecordBatch, pa.Reco
         return DistinctWork(bucket, self._columns)
 
     def fresh(self) -> DistinctValues:
-        return DistinctValues(self._columns, self._limit_bytes)
+        layout = self.plan.bucket.layout
+        kind = OpenValues if any(item.follows for item in layout.inputs) else DistinctValues
+        return kind(self._columns, self._limit_bytes)
 
     def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> DistinctValues:
-        return DistinctValues.restore(self._columns, snapshot, chunks, self._limit_bytes)
+        return self.fresh().restored(snapshot, chunks)
 
     @property
     def _limit_bytes(self) -> int | None:

@@ -12,7 +12,7 @@ from tests.spark.compile.differential import check
 from watersmeet.errors import ConfigurationError
 from watersmeet.oracle.oracle import Tuple
 from watersmeet.query import Column, Stream
-from watersmeet.spark.compile.distinct_aggregates import without_distinct
+from watersmeet.spark.grouping.distinct_aggregates import without_distinct
 from watersmeet.sql import bind_query
 
 TYPES = {"a.n": "int", "a.x": "double", "a.price": "decimal(10,2)", "a.name": "string"}

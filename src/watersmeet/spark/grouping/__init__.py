@@ -1,0 +1,1 @@
+"""Aggregates over the answers sampled at each tick, as texts for Spark."""
