@@ -96,7 +96,14 @@ def test_answers_do_not_come_back_as_tuples(tmp_path: Path, sink: str, is_refuse
 
 @pytest.mark.parametrize(
     ("source", "sink"),
-    [("in", "link"), ("link", "in"), ("link", "in/out"), ("link/*", "in/out"), ("in", "x/../in"), ("x/../in", "link")],
+    [
+        ("in", "link"),
+        ("link", "in"),
+        ("link", "in/out"),
+        ("link/*", "in/out"),
+        ("in", "x/../in"),
+        ("x/../in", "link"),
+    ],
 )
 def test_a_folder_of_two_names_is_one_folder(tmp_path: Path, source: str, sink: str) -> None:
     (tmp_path / "in").mkdir()

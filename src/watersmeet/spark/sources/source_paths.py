@@ -55,7 +55,7 @@ def refuse_own_answers(streams: Iterable[Stream], sink: Sink | None, base: Path)
 
 
 def real_path(path: str) -> str:
-    """A path, or a pattern up to its first wildcard, without symbolic links and `..` where it is on this disk.
+    """A path on this disk, or a pattern up to its first wildcard, without symbolic links and `..`.
 
     Spark takes `..` out of the text before it follows any link, and so does this.
     """

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from watersmeet.kernel import StateLimit
+from watersmeet.kernel.columns.row_bytes import stretches, value_bytes
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.exchange.packed_chunk import encode
@@ -93,7 +95,8 @@ class AnswerRows:
         for (name, _), field in zip(self._columns, self.schema, strict=False):
             arrays = [_plain(batch.column(name)) for batch in answers]
             type_ = arrays[0].type if arrays else arrow_type(field.dataType.simpleString())
-            values = pa.concat_arrays([*arrays, pa.nulls(last, type_)])
+            arrays += [pa.nulls(last, type_)] if last or not arrays else []
+            values = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
             columns[field.name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([values]))
         rows = sum(batch.num_rows for batch in answers)
         texts = pa.concat_arrays([pa.nulls(rows, pa.string()), pa.array([metrics] * last, pa.string())])
@@ -140,13 +143,27 @@ class AnswerFrames:
     def put(self, answers: pa.Table) -> Iterator[pd.DataFrame]:
         """Takes answers; yields the frames that are full."""
         self.answers += answers.num_rows
-        for batch in answers.combine_chunks().to_batches(max_chunksize=self._tuning.answer_rows):
+        for batch in self._cut(answers.combine_chunks()):
             if self._held and self._nbytes + batch.nbytes > self._frame_bytes:
                 yield self._frame()
             self._held.append(batch)
             self._nbytes += batch.nbytes
             if len(self._held) >= self._tuning.batches_per_frame or self._nbytes >= self._frame_bytes:
                 yield self._frame()
+        if self._held and answers.nbytes > self._frame_bytes:
+            yield self._frame()  # a part of these answers would keep all of them
+
+    def _cut(self, answers: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Answers in batches of which none is larger than a frame, or which are one answer."""
+        for batch in answers.to_batches(max_chunksize=self._tuning.answer_rows):
+            if batch.nbytes <= self._frame_bytes:
+                yield batch
+                continue
+            widths = np.full(batch.num_rows, 0, np.int64)
+            for column in batch.columns:
+                widths += value_bytes(column)
+            for rows in stretches(batch.num_rows, self._frame_bytes, batch.nbytes, lambda w=widths: w):
+                yield batch.slice(rows.start, rows.stop - rows.start)
 
     def _frame(self) -> pd.DataFrame:
         held, self._held, self._nbytes = self._held, [], 0
