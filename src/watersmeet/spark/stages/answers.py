@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -128,6 +130,14 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
+def _row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """How many bytes each row of a batch takes."""
+    taken = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        taken += value_bytes(column)
+    return taken
+
+
 class AnswerFrames:
     """Answers on their way out, in frames that are neither many nor large."""
 
@@ -159,10 +169,8 @@ class AnswerFrames:
             if batch.nbytes <= self._frame_bytes:
                 yield batch
                 continue
-            widths = np.full(batch.num_rows, 0, np.int64)
-            for column in batch.columns:
-                widths += value_bytes(column)
-            for rows in stretches(batch.num_rows, self._frame_bytes, batch.nbytes, lambda w=widths: w):
+            row_bytes = partial(_row_bytes, batch)
+            for rows in stretches(batch.num_rows, self._frame_bytes, batch.nbytes, row_bytes):
                 yield batch.slice(rows.start, rows.stop - rows.start)
 
     def _frame(self) -> pd.DataFrame:

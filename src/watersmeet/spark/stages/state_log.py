@@ -132,7 +132,7 @@ class StateLog:
         return locations
 
     def _write_pieces(self, chunk: PersistedChunk, most: int, small: int) -> tuple[int, bytes]:
-        """Writes a chunk that is larger than `small` but for its last piece: how many pieces, and the last."""
+        """Writes a chunk larger than `small` but for its last piece: how many pieces, and the last."""
         written = 0
 
         def write(piece: bytes) -> None:
