@@ -5,9 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from watersmeet.errors import DataError
+from watersmeet.query import Column, Connector, Stream
+from watersmeet.spark.sources.open_stream import read_stream
 from watersmeet.spark.sources.parquet.data_files import DataFile, data_files, sample_files
 
 
@@ -41,6 +45,19 @@ def test_links_are_followed_and_lead_nowhere_twice(tmp_path: Path) -> None:
     assert names(source) == ["file", "k=2/far", "near"]
     assert names(tmp_path / "name") == names(source)
     assert {file.size for file in data_files(source)} == {1, 2}
+    loops: list[str] = []
+    assert len(list(data_files(source, loops))) == 3
+    assert sorted(loops) == [str(source / "k=1" / "up"), str(source / "round")]
+
+
+def test_a_link_round_which_spark_would_go_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in" / "deeper").mkdir(parents=True)
+    (tmp_path / "in" / "deeper" / "back").symlink_to("..")
+    columns = (Column("k", "bigint"), Column("ts", "timestamp"))
+    options = (("path", "in"), ("recursiveFileLookup", "true"))
+    stream = Stream("s", columns, "ts", source=Connector("json", options))
+    with pytest.raises(DataError, match=r"stream s: .*/in/deeper/back is a link that leads back"):
+        read_stream(SimpleNamespace(), stream, tmp_path)  # type: ignore[arg-type] # refused before it is used
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 5, 8, 9, 1000, 1023])

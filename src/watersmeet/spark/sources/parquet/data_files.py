@@ -22,14 +22,15 @@ class DataFile(NamedTuple):
     modified_ns: int
 
 
-def data_files(path: Path) -> Iterator[DataFile]:
+def data_files(path: Path, loops: list[str] | None = None) -> Iterator[DataFile]:
     """The files that Spark reads of a path or pattern, those without any bytes left out.
 
-    Symbolic links are followed, but not back into a folder that they lie in.
+    Symbolic links are followed, but not back into a folder that they lie in: such links are added to `loops`.
     """
+    links: list[str] = [] if loops is None else loops
     for found in glob.glob(str(path)) or [str(path)]:
         if os.path.isdir(found):
-            yield from _files_below(found, frozenset())
+            yield from _files_below(found, frozenset(), links)
         elif (file := _file(found, found)) is not None:
             yield file
 
@@ -56,13 +57,15 @@ def sample_files(
     return found, count
 
 
-def _files_below(folder: str, inside: frozenset[tuple[int, int]]) -> Iterator[DataFile]:
+def _files_below(folder: str, inside: frozenset[tuple[int, int]], loops: list[str]) -> Iterator[DataFile]:
     try:
         own = os.stat(folder)
         entries = os.scandir(folder)
     except OSError:  # it has gone, or nobody may look into it: Spark will say so
         return
     if (own.st_dev, own.st_ino) in inside:
+        entries.close()
+        loops.append(folder)
         return
     inside |= {(own.st_dev, own.st_ino)}
     with entries:
@@ -70,7 +73,7 @@ def _files_below(folder: str, inside: frozenset[tuple[int, int]]) -> Iterator[Da
             if _is_hidden(entry.name):
                 continue
             if entry.is_dir():
-                yield from _files_below(entry.path, inside)
+                yield from _files_below(entry.path, inside, loops)
             elif (file := _file(entry, entry.path)) is not None:
                 yield file
 
