@@ -16,6 +16,7 @@ class Tuning:
     # Chunks
     narrow_rows: int = 4096  # a smaller chunk is not narrowed: there is little to save
     merge_rows: int = 1 << 16  # chunks up to this size are merged with their neighbours
+    merge_bytes: int = 16 << 20  # and up to this one: merging copies them, and they are there twice meanwhile
     cut_share: float = 1 / 8  # a new chunk of which a smaller share has expired stays whole
     cut_result_rows: int = 64  # a smaller chunk of results is not worth cutting
 

@@ -32,6 +32,12 @@ RESUME = "then start again with the same checkpoint: nothing is lost"
             f"who may write to it, {RESUME}",
         ),
         (
+            'File "/x/pyspark/sql/streaming/stateful_processor_api_client.py", line 462, in _receive_proto\n'
+            '    length = read_int(self.sockfile)\n  File "/x/pyspark/serializers.py", line 604\nEOFError',
+            "Spark's state store broke off, as it does where the disk of the checkpoint or of Spark's "
+            f"scratch files is full; its log says why. Make room, {RESUME}",
+        ),
+        (
             "Python worker exited unexpectedly (crashed)",
             f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",
         ),

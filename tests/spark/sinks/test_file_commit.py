@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,8 +15,10 @@ import pytest
 
 from tests.spark.sinks.memory_tree import Crash, CrashAt, Disk, MemoryTree
 from watersmeet.errors import DataError
+from watersmeet.spark.sinks.answer_ids import Origin
 from watersmeet.spark.sinks.file_commit import FileWriter, begin, commit, discard
 from watersmeet.spark.sinks.files import FileSink
+from watersmeet.spark.sinks.target import Batch
 from watersmeet.spark.storage.tree import LocalTree
 
 WRITER = FileWriter("paid", "9f3c01ab")
@@ -218,3 +222,51 @@ def test_a_folder_that_cannot_be_a_folder_is_refused_in_words(tmp_path: Path) ->
     )
     with pytest.raises(DataError, match=rf"sink out: .*Not a directory.* Look at {tmp_path}/out, then start"):
         sink.check(["k"])
+
+
+class Rows:
+    """Answers that are written into a file, as far as there is room."""
+
+    def __init__(self, room: bool) -> None:
+        self._room = room
+
+    @property
+    def write(self) -> Rows:
+        return self
+
+    def format(self, name: str) -> Rows:
+        return self
+
+    def options(self, **options: str) -> Rows:
+        return self
+
+    def save(self, path: str) -> None:
+        staging = Path(path.removeprefix("file:"))
+        staging.mkdir(parents=True)
+        (staging / "part-00000.json").write_text("{}" if self._room else "{")
+        if not self._room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_try_that_finds_the_disk_full_leaves_its_room_to_the_next_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = FileSink(
+        what="sink out",
+        format="json",
+        path=f"file:{out}",
+        options={},
+        tree=LocalTree(out),
+        name="out",
+        part="",
+    )
+
+    def batch(room: bool) -> Batch:
+        origin = Origin("9f3c01ab", 0, 1)
+        return Batch(number=0, plan="", origin=origin, queries=ONE, answers=lambda due: Rows(room))  # type: ignore[arg-type,return-value]
+
+    for _ in range(3):
+        with pytest.raises(DataError, match="the disk is full"):
+            sink.write(batch(room=False))
+        assert [path for path in out.rglob("*") if path.is_file() or "staging" in path.name] == []
+    sink.write(batch(room=True))
+    assert [path.read_text() for path in out.glob("*.json")] == ["{}"]

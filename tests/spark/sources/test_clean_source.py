@@ -54,6 +54,14 @@ def test_files_that_are_taken_away_have_one_source() -> None:
             refuse_shared_cleaning({"a": [_stream("s2", path), one]}, BASE)
 
 
+def test_files_under_two_names_are_the_same_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    for one, other in (("in", "link"), ("link", "in/*.parquet"), ("link/deeper", "in")):
+        with pytest.raises(ConfigurationError, match="stream s2 reads the same files"):
+            refuse_shared_cleaning({"a": [_stream("s1", one, "delete"), _stream("s2", other)]}, tmp_path)
+
+
 def test_a_shared_dataflow_whose_streams_share_files_is_not_created(tmp_path: Path) -> None:
     file = tmp_path / "streams.sql"
     stream = (

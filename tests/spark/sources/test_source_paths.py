@@ -92,3 +92,23 @@ def test_answers_do_not_come_back_as_tuples(tmp_path: Path, sink: str, is_refuse
             refuse_own_answers(streams, target, tmp_path)
     refuse_own_answers(streams, Sink("out", Connector("kafka", (("topic", "in"),))), tmp_path)
     refuse_own_answers(streams, None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        ("in", "link"),
+        ("link", "in"),
+        ("link", "in/out"),
+        ("link/*", "in/out"),
+        ("in", "x/../in"),
+        ("x/../in", "link"),
+    ],
+)
+def test_a_folder_of_two_names_is_one_folder(tmp_path: Path, source: str, sink: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    streams = parse_pipeline(FILE.format(path=source)).queries[0].streams
+    with pytest.raises(ConfigurationError, match="the answers would come back as tuples"):
+        refuse_own_answers(streams, Sink("out", Connector("parquet", (("path", sink),))), tmp_path)
+    refuse_own_answers(streams, Sink("out", Connector("parquet", (("path", "link2"),))), tmp_path)

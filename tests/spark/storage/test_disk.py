@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.requests import Mailbox, Reply, Submit, send
 from watersmeet.serve.registry.status import Status
@@ -36,6 +38,21 @@ def test_all_that_a_shared_dataflow_keeps_is_its_owners_alone(tmp_path: Path) ->
     modes = {path.relative_to(tmp_path): mode_of(path) for path in tmp_path.rglob("*")}
     assert len(modes) >= 8
     assert {str(path): oct(mode) for path, mode in modes.items() if mode not in (0o600, 0o700)} == {}
+
+
+def test_what_cannot_be_written_whole_leaves_the_old_text_and_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RegistryFolder(tmp_path)
+    folder.write("dataflow.json", "old")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ConfigurationError, match=r"dataflow.json cannot be written: No space left on device"):
+        folder.write("dataflow.json", "new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 def test_a_record_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:

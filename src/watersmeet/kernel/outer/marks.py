@@ -60,7 +60,9 @@ class Marks:
         if self._new:
             self._keep(np.concatenate(self._new))
             self._new = []
-        run = mergeable([int(kept.chunk.batch.num_rows) for kept in self._kept], self._tuning.merge_rows)
+        batches = [kept.chunk.batch for kept in self._kept]
+        sizes = [(int(batch.num_rows), int(batch.nbytes)) for batch in batches]
+        run = mergeable(sizes, self._tuning.merge_rows, self._tuning.merge_bytes)
         if run > 1:
             parts, self._kept = self._kept[-run:], self._kept[:-run]
             self._keep(np.concatenate([_rows_of(kept.chunk) for kept in parts]))

@@ -191,7 +191,9 @@ def _take_column(parts: Sequence[_Part], name: str, count: int) -> pa.Array:
     for part in parts:
         back[part.asked] = np.arange(start, start + len(part.local))
         start += len(part.local)
-    return _concat(pieces).take(pa.array(back))
+    together = _concat(pieces)
+    del pieces  # they may be wide
+    return together if bool((back[1:] > back[:-1]).all()) else together.take(pa.array(back))
 
 
 def _concat(pieces: Sequence[pa.Array]) -> pa.Array:

@@ -125,20 +125,30 @@ class HoldBuffer:
 
     def _merge(self) -> None:
         """Sizes grow as in a binary counter, so a row is copied a logarithmic number of times."""
-        run = mergeable([int(chunk.batch.num_rows) for chunk in self._chunks], self._merge_rows)
+        sizes = [(int(chunk.batch.num_rows), int(chunk.batch.nbytes)) for chunk in self._chunks]
+        run = mergeable(sizes, self._merge_rows)
         if run > 1:
             parts = self._chunks[-run:]
             self._chunks[-run:] = []
             self.add(pa.concat_batches([chunk.batch for chunk in parts]), self.next_number)
 
 
-def mergeable(sizes: list[int], merge_rows: int) -> int:
-    """How many of the newest chunks to merge into one of at most `merge_rows`, given all sizes by age."""
+def mergeable(
+    sizes: list[tuple[int, int]], merge_rows: int, merge_bytes: int = DEFAULT_TUNING.merge_bytes
+) -> int:
+    """How many of the newest chunks to merge into one of at most `merge_rows` and `merge_bytes`.
+
+    The sizes are rows and bytes of all chunks, by age.
+
+    >>> mergeable([(8, 80), (2, 20), (1, 10)], 100), mergeable([(2, 900), (2, 20), (1, 10)], 100, 500)
+    (2, 2)
+    """
     if not sizes:
         return 0
-    total, count = sizes[-1], 1
-    for size in sizes[-2::-1]:
-        if size > 2 * total or size + total > merge_rows:
+    (total, nbytes), count = sizes[-1], 1
+    for size, own_bytes in sizes[-2::-1]:
+        nbytes += own_bytes
+        if size > 2 * total or size + total > merge_rows or nbytes > merge_bytes:
             break
         total += size
         count += 1

@@ -198,8 +198,9 @@ class TupleStore:
         self._settled = self.next_chunk
 
     def _merge_newest(self) -> None:
-        sizes = [chunk.rows for chunk in self.chunks]
-        run = self.chunks[len(sizes) - mergeable(sizes, self.tuning.merge_rows) :]
+        sizes = [(chunk.rows, chunk.nbytes) for chunk in self.chunks]
+        count = mergeable(sizes, self.tuning.merge_rows, self.tuning.merge_bytes)
+        run = self.chunks[len(sizes) - count :]
         while len(run) > 1 and not self._may_merge(run):
             run = run[1:]
         if len(run) < 2:

@@ -95,10 +95,18 @@ def collect(
         held.append(usable(batch))
         nbytes += int(held[-1].nbytes)
         if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
-            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
-            held, rows, nbytes, null_times, ahead, keyless = [], 0, 0, 0, 0, Keyless()
+            del batch
+            yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless)
+            rows, nbytes, null_times, ahead, keyless = 0, 0, 0, 0, Keyless()
     if rows:
-        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
+        yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless)
+
+
+def _together(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all these batches, which are no longer held: they may be wide, and are there twice else."""
+    together = held[0] if len(held) == 1 else pa.concat_batches(held)
+    held.clear()
+    return together
 
 
 def _without_ahead(batch: pa.RecordBatch, last_us: int) -> pa.RecordBatch:

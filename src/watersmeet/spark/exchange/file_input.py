@@ -35,6 +35,7 @@ class FileInput:
         files = [NamedFile(name.path, None if name.now_us == UNKNOWN else name.now_us) for name in names]
         for sent in self.pack.messages(self.reader.read(files), only=bucket):
             yield from sent
+            del sent  # not beside the next ones
 
 
 def open_named(

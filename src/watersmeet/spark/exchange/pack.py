@@ -65,7 +65,10 @@ class Pack:
                 chunk = PackedChunk(part.tuples)
                 targets = part.buckets if only is None else buckets
                 sent += [Tuples(self.labels[target], self.number, chunk, part.copies) for target in targets]
+                del part, chunk
+            del collected
             yield sent
+            del sent  # not beside the next ones
 
     def _collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Collected]:
         keys = [name for _, name in self.layout.keys]

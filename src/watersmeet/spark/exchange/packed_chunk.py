@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 
 
@@ -49,6 +53,37 @@ def encode(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+class Pieces(io.RawIOBase):
+    """A file that hands on what is written to it in pieces of one size; `rest` is what is left in the end.
+
+    A blob is never there as a whole. The first piece is handed on once more than `at_least` is there.
+    """
+
+    def __init__(self, size: int, hand_on: Callable[[bytes], None], at_least: int = 0) -> None:
+        self.rest = bytearray()
+        self._size, self._hand_on = size, hand_on
+        self._most = max(size, at_least)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), self._size):
+            self.rest += view[start : start + self._size]
+            while len(self.rest) > self._most:
+                self._most = self._size
+                self._hand_on(bytes(self.rest[: self._size]))
+                del self.rest[: self._size]
+        return len(view)
+
+
+def encode_into(pieces: Pieces, batch: pa.RecordBatch) -> None:
+    """Writes the blob of a batch to a file, as `encode` makes it."""
+    with pa.ipc.new_stream(pa.PythonFile(pieces, mode="w"), batch.schema) as writer:
+        writer.write_batch(batch)
 
 
 def decode(blob: bytes) -> pa.RecordBatch:

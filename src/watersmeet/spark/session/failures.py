@@ -125,6 +125,11 @@ FAILURES = (
         r"CONCURRENT_QUERY|CONCURRENT_STREAM_LOG_UPDATE|already active with the same id",
         "another run is using this checkpoint. Stop it first, or use another checkpoint",
     ),
+    Failure(  # what Spark's side of it ended by, such as an FSError, is in Spark's log alone
+        r"stateful_processor\w*\.py.*\b(?:EOFError|BrokenPipeError|ConnectionResetError)",
+        "Spark's state store broke off, as it does where the disk of the checkpoint or of Spark's scratch "
+        f"files is full; its log says why. Make room, {RESUME}",
+    ),
     Failure(
         r"Python worker exited unexpectedly",
         f"a Python worker died, killed or out of memory. Give it more room or fewer neighbours, {RESUME}",

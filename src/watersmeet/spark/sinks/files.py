@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from watersmeet.errors import ConfigurationError, DataError
@@ -81,8 +81,14 @@ class FileSink:
         if rows is None:
             return
         options = {**SPARED, **self.options}
-        rows.write.format(self.format).options(**options).save(f"{self.path}/{attempt.staging}")
-        if remove_empty(self.tree, attempt.staging, self.format.lower()):
+        try:
+            rows.write.format(self.format).options(**options).save(f"{self.path}/{attempt.staging}")
+            has_answers = remove_empty(self.tree, attempt.staging, self.format.lower())
+        except Exception:
+            with suppress(OSError):  # on a full disk the next try needs what this one has taken
+                discard(self.tree, attempt)
+            raise
+        if has_answers:
             commit(self.tree, writer, attempt)
         else:
             discard(self.tree, attempt)

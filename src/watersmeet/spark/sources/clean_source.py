@@ -18,6 +18,8 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.query import Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, resolve
 from watersmeet.spark.sources.parquet.folder_columns import is_pattern
+from watersmeet.spark.sources.source_paths import real_path
+from watersmeet.spark.storage.paths import local_path
 
 CLEAN = "cleanSource"
 
@@ -28,7 +30,7 @@ class _FileSource:
 
     query: str
     stream: Stream
-    folder: str  # up to the first part that is a pattern
+    folder: str  # up to the first part that is a pattern, without symbolic links
 
     @property
     def cleans(self) -> str:
@@ -85,5 +87,5 @@ def _folder(stream: Stream, base: Path) -> str | None:
     )
     if path is None:
         return None
-    fixed = itertools.takewhile(lambda part: not is_pattern(part), os.path.normpath(path).split("/"))
-    return "/".join(fixed).removeprefix("file:")
+    real = os.path.normpath(real_path(str(local_path(path) or path)))
+    return "/".join(itertools.takewhile(lambda part: not is_pattern(part), real.split("/")))

@@ -20,6 +20,7 @@ from watersmeet.query import Column, Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, hide_options, local_files
 from watersmeet.spark.sources.event_time import add_event_time
 from watersmeet.spark.sources.formats import format_of
+from watersmeet.spark.sources.parquet.data_files import data_files
 from watersmeet.spark.sources.parquet.folder_columns import is_pattern
 from watersmeet.spark.sources.source_format import Opening
 
@@ -78,6 +79,21 @@ def _check_path(opening: Opening) -> None:
         base = opening.base.absolute()
         relative = "" if str(path) == written else f" (path = '{written}', relative to {base})"
         raise DataError(f"{opening.what}: there is no {path}{relative}. Make it, even empty, or correct it")
+    if path is not None and (source.option("recursiveFileLookup") or "").lower() == "true":
+        _refuse_loops(opening.what, path)
+
+
+def _refuse_loops(what: str, path: Path) -> None:
+    """Refuses a link that leads back into a folder that it lies in: Spark reads the files there 41 times."""
+    loops: list[str] = []
+    for _ in data_files(path, loops):
+        pass
+    if loops:
+        raise DataError(
+            f"{what}: {loops[0]} is a link that leads back into a folder that it lies in, and with "
+            "recursiveFileLookup Spark would read the files there again and again. Remove the link, or leave "
+            "recursiveFileLookup out"
+        )
 
 
 def _is_named_as_pattern(path: Path) -> bool:

@@ -7,6 +7,8 @@ that takes in the old one: a pattern that names it or a folder above it, or file
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Sink, Stream
 from watersmeet.spark.session.connectors import FILE_FORMATS, resolve
-from watersmeet.spark.storage.paths import local_path
+from watersmeet.spark.sources.parquet.folder_columns import is_pattern
+from watersmeet.spark.storage.paths import has_scheme, local_path
 
 Paths = Mapping[str, str]  # by the name of the stream
 
@@ -34,18 +37,33 @@ def source_paths(streams: Iterable[Stream], base: Path) -> dict[str, str]:
 
 
 def refuse_own_answers(streams: Iterable[Stream], sink: Sink | None, base: Path) -> None:
-    """Refuses a query whose answers would come back to it as tuples of a stream that it reads."""
+    """Refuses a query whose answers would come back to it as tuples of a stream that it reads.
+
+    A folder may have several names: symbolic links and `..` are followed.
+    """
     if sink is None or sink.connector.format.lower() not in FILE_FORMATS:
         return
     options = {key.lower(): value for key, value in resolve(sink.connector, base).items()}
     written = options.get("path", "")
     target = str(local_path(written) or written.rstrip("/"))
     for name, path in source_paths(streams, base).items():
-        if target and _is_at_or_below(target, path):
+        if target and _is_at_or_below(real_path(target), real_path(path)):
             raise ConfigurationError(
                 f"sink {sink.name} writes to {target}, where stream {name} reads ({path}): the answers would "
                 "come back as tuples. Name another folder"
             )
+
+
+def real_path(path: str) -> str:
+    """A path on this disk, or a pattern up to its first wildcard, without symbolic links and `..`.
+
+    Spark takes `..` out of the text before it follows any link, and so does this.
+    """
+    if has_scheme(path):
+        return path
+    parts = os.path.normpath(path).split("/")
+    fixed = list(itertools.takewhile(lambda part: not is_pattern(part), parts))
+    return os.path.join(os.path.realpath("/".join(fixed) or "/"), *parts[len(fixed) :])
 
 
 def describe_moved(before: Paths, now: Paths) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import heapq
 import itertools
 import json
 import re
@@ -20,8 +21,8 @@ from pathlib import Path
 
 from watersmeet.errors import DataError
 from watersmeet.query import Stream
+from watersmeet.spark.sources.parquet.data_files import data_files
 from watersmeet.spark.sources.parquet.folder_columns import column_root, folder_values
-from watersmeet.spark.sources.parquet.schema import data_files
 
 FILES, RECORDS = 8, 200  # looked into: the first of each
 ENOUGH = 20  # records without an event time, of which one or two may be damaged
@@ -35,7 +36,7 @@ def check_json(stream: Stream, path: Path) -> None:
     assert source is not None
     if (source.option("multiLine") or "").lower() == "true" or source.option("encoding"):
         return
-    files = sorted(data_files(path))[:FILES]
+    files = _first_files(path)
     keys: dict[str, None] = {}
     records = 0
     for record in itertools.chain.from_iterable(map(_records, files)):
@@ -67,7 +68,7 @@ def check_csv(stream: Stream, path: Path) -> None:
     if (source.option("enforceSchema") or "").lower() == "false":  # then Spark compares them itself
         return
     between = source.option("sep") or source.option("delimiter") or ","
-    for file in sorted(data_files(path))[:FILES]:
+    for file in _first_files(path):
         header = [name.strip().lower() for name in _header(file, between)]
         for number, column in enumerate(stream.columns):
             at = header[number] if number < len(header) else "none"
@@ -77,6 +78,10 @@ def check_csv(stream: Stream, path: Path) -> None:
                     f"{number + 1} of {file} is {at}. Spark takes them by position: declare all columns in "
                     f"the order of the file, {', '.join(header)}"
                 )
+
+
+def _first_files(path: Path) -> list[Path]:
+    return [Path(file.path) for file in heapq.nsmallest(FILES, data_files(path))]
 
 
 def _is_meant(key: str, name: str) -> bool:

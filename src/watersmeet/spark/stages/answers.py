@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from watersmeet.kernel import StateLimit
+from watersmeet.kernel.columns.row_bytes import stretches, value_bytes
 from watersmeet.query.arrow_types import arrow_type
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.exchange.packed_chunk import encode
@@ -93,7 +97,8 @@ class AnswerRows:
         for (name, _), field in zip(self._columns, self.schema, strict=False):
             arrays = [_plain(batch.column(name)) for batch in answers]
             type_ = arrays[0].type if arrays else arrow_type(field.dataType.simpleString())
-            values = pa.concat_arrays([*arrays, pa.nulls(last, type_)])
+            arrays += [pa.nulls(last, type_)] if last or not arrays else []
+            values = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
             columns[field.name] = pd.arrays.ArrowExtensionArray(pa.chunked_array([values]))
         rows = sum(batch.num_rows for batch in answers)
         texts = pa.concat_arrays([pa.nulls(rows, pa.string()), pa.array([metrics] * last, pa.string())])
@@ -125,6 +130,14 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
+def _row_bytes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """How many bytes each row of a batch takes."""
+    taken = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        taken += value_bytes(column)
+    return taken
+
+
 class AnswerFrames:
     """Answers on their way out, in frames that are neither many nor large."""
 
@@ -140,13 +153,25 @@ class AnswerFrames:
     def put(self, answers: pa.Table) -> Iterator[pd.DataFrame]:
         """Takes answers; yields the frames that are full."""
         self.answers += answers.num_rows
-        for batch in answers.combine_chunks().to_batches(max_chunksize=self._tuning.answer_rows):
+        for batch in self._cut(answers.combine_chunks()):
             if self._held and self._nbytes + batch.nbytes > self._frame_bytes:
                 yield self._frame()
             self._held.append(batch)
             self._nbytes += batch.nbytes
             if len(self._held) >= self._tuning.batches_per_frame or self._nbytes >= self._frame_bytes:
                 yield self._frame()
+        if self._held and answers.nbytes > self._frame_bytes:
+            yield self._frame()  # a part of these answers would keep all of them
+
+    def _cut(self, answers: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Answers in batches of which none is larger than a frame, or which are one answer."""
+        for batch in answers.to_batches(max_chunksize=self._tuning.answer_rows):
+            if batch.nbytes <= self._frame_bytes:
+                yield batch
+                continue
+            row_bytes = partial(_row_bytes, batch)
+            for rows in stretches(batch.num_rows, self._frame_bytes, batch.nbytes, row_bytes):
+                yield batch.slice(rows.start, rows.stop - rows.start)
 
     def _frame(self) -> pd.DataFrame:
         held, self._held, self._nbytes = self._held, [], 0

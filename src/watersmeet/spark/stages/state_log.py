@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import MapState
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
 from watersmeet.kernel.columns import narrowed
-from watersmeet.spark.exchange.packed_chunk import decode, encode
+from watersmeet.spark.exchange.packed_chunk import Pieces, decode, encode_into
 from watersmeet.spark.tuning import Tuning
 
 HEAD = "head"  # the key of the head record
@@ -115,23 +115,34 @@ class StateLog:
         next_bundle = max(taken, default=-1) + 1
         bundle = bytearray()
         together = len(changes.appended) > 1
+        small = self._tuning.small_chunk_bytes if together else 0
         for chunk in changes.appended:
-            blob = encode(narrowed(chunk.batch))
-            if together and len(blob) <= self._tuning.small_chunk_bytes:
+            written, blob = self._write_pieces(chunk, most, small)
+            if not written and together and len(blob) <= small:
                 if len(bundle) + len(blob) > most:
                     self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
                     next_bundle, bundle = next_bundle + 1, bytearray()
                 locations[chunk.section, chunk.number] = (next_bundle, len(bundle), len(blob))
                 bundle += blob
                 continue
-            starts = range(0, len(blob), most)
-            for piece, start in enumerate(starts):
-                key = _key(chunk.section, chunk.number, piece)
-                self._log.updateValue(key, (blob[start : start + most],))
-            locations[chunk.section, chunk.number] = len(starts)
+            self._log.updateValue(_key(chunk.section, chunk.number, written), (blob,))
+            locations[chunk.section, chunk.number] = written + 1
         if bundle:
             self._log.updateValue(_bundle_key(next_bundle), (bytes(bundle),))
         return locations
+
+    def _write_pieces(self, chunk: PersistedChunk, most: int, small: int) -> tuple[int, bytes]:
+        """Writes a chunk larger than `small` but for its last piece: how many pieces, and the last."""
+        written = 0
+
+        def write(piece: bytes) -> None:
+            nonlocal written
+            self._log.updateValue(_key(chunk.section, chunk.number, written), (piece,))
+            written += 1
+
+        pieces = Pieces(most, write, at_least=small)
+        encode_into(pieces, narrowed(chunk.batch))
+        return written, bytes(pieces.rest)
 
 
 def _bundles(chunks: Mapping[tuple[str, int], ChunkLocation]) -> set[int]:

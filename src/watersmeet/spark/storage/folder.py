@@ -21,11 +21,15 @@ def write_whole(path: Path, text: str, draft: Path) -> None:
     ignores it.
     """
     make_private(path.parent)
-    with open_private(draft, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with open_private(draft, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)  # a full disk is not filled further with drafts
+        raise
     sync_folder(path.parent)
 
 

@@ -15,7 +15,7 @@ from watersmeet.query import Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.session.connectors import FILE_FORMATS, local_files
 from watersmeet.spark.sources.open_stream import read_batch
-from watersmeet.spark.sources.parquet.schema import data_files
+from watersmeet.spark.sources.parquet.data_files import data_files
 
 Version = tuple[tuple[str, int, int], ...]  # each file's path, size and time of change
 
@@ -32,20 +32,12 @@ def read_table(spark: SparkSession, table: Stream, base: Path) -> DataFrame:
 
 def table_versions(tables: Iterable[Stream], base: Path) -> dict[str, Version]:
     """What the files of tables look like, of those whose files are on this disk."""
-    found = {}
+    found: dict[str, Version] = {}
     for table in tables:
         path = _files(table, base)
         if path is not None:
-            found[table.name] = tuple(sorted(map(_look_at, data_files(path))))
+            found[table.name] = tuple(sorted(data_files(path)))
     return found
-
-
-def _look_at(file: Path) -> tuple[str, int, int]:
-    try:
-        known = file.stat()
-    except FileNotFoundError:  # gone since it was listed
-        return str(file), -1, -1
-    return str(file), known.st_size, known.st_mtime_ns
 
 
 def _files(table: Stream, base: Path) -> Path | None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from watersmeet.query import Stream
 from watersmeet.query.arrow_types import fixed_width
-from watersmeet.spark.sources.parquet.schema import data_files
+from watersmeet.spark.sources.parquet.data_files import DataFile, data_files, sample_files
 
 MAX_FOOTERS = 1000  # looked into; the first, the last and some between them
 _TEXT_BYTES = 16  # of a text at least, its offset included: a dictionary in the file makes it look smaller
@@ -40,11 +40,8 @@ def read_footers(path: Path, stream: Stream, most: int = MAX_FOOTERS) -> tuple[l
     The number is that of all files, whether or not they were looked into. What one tuple of the year 1970 or
     3000 makes of a file's event times is left out: it would hide how the others lie.
     """
-    found = sorted((_modified_ms(file), file) for file in data_files(path))
-    count = len(found)
-    if len(found) > most:
-        found = [found[number * (len(found) - 1) // (most - 1)] for number in range(most)]
-    footers = (_read_footer(modified, file, stream) for modified, file in found)
+    found, count = sample_files(data_files(path), most, lambda file: (_modified_ms(file), file.path))
+    footers = (_read_footer(file, stream) for file in found)
     return _without_odd_spans([footer for footer in footers if footer is not None]), count
 
 
@@ -63,15 +60,14 @@ def _without_odd_spans(footers: Sequence[Footer]) -> list[Footer]:
     return [replace(footer, span_us=None) if is_odd(footer) else footer for footer in footers]
 
 
-def _modified_ms(file: Path) -> int:
-    return file.stat().st_mtime_ns // 1_000_000
+def _modified_ms(file: DataFile) -> int:
+    return file.modified_ns // 1_000_000
 
 
-def _read_footer(modified_ms: int, file: Path, stream: Stream) -> Footer | None:
+def _read_footer(file: DataFile, stream: Stream) -> Footer | None:
     """A file's footer; None of one that cannot be read, which the query will say when it comes to it."""
     try:
-        metadata = pq.read_metadata(file)
-        size = file.stat().st_size
+        metadata = pq.read_metadata(file.path)
     except (pa.ArrowException, OSError):
         return None
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -90,7 +86,7 @@ def _read_footer(modified_ms: int, file: Path, stream: Stream) -> Footer | None:
     if span_us is not None and stream.max_ahead_us is not None:
         is_ahead = span_us[1] > time.time() * 1e6 + stream.max_ahead_us
         span_us = None if is_ahead else span_us
-    return Footer(modified_ms, size, memory, metadata.num_rows, span_us)
+    return Footer(_modified_ms(file), file.size, memory, metadata.num_rows, span_us)
 
 
 def _span_us(groups: list[pq.RowGroupMetaData], number: int) -> tuple[int, int] | None:

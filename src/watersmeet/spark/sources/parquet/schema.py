@@ -6,8 +6,7 @@ nothing may be narrowed or turned into text, and timestamps of nanoseconds are n
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from watersmeet.errors import DataError
 from watersmeet.query import Column, Stream
 from watersmeet.query.arrow_types import arrow_type
+from watersmeet.spark.sources.parquet.data_files import data_files, sample_files
 from watersmeet.spark.sources.parquet.folder_columns import column_root, folder_values
 
 MAX_FILES = 32  # looked into; the first, the last and some between them
@@ -28,37 +28,16 @@ def check_parquet(stream: Stream, path: Path) -> None:
     """
     assert stream.source is not None
     root = column_root(path, stream.source)
-    for file in _sample(sorted(data_files(path))):
+    for file, *_ in sample_files(data_files(path), MAX_FILES, itemgetter(0))[0]:
         try:
             schema = pq.read_schema(file)
         except (pa.ArrowInvalid, OSError) as error:
             reason = str(error).split("\n")[0]
             raise DataError(f"stream {stream.name}: {file} is not a whole parquet file: {reason}") from None
-        given = folder_values(str(file), root)
+        given = folder_values(file, root)
         for column in stream.columns:
             if column.name.lower() not in given and (problem := _problem(column, schema)):
                 raise DataError(f"stream {stream.name}: {file} does not match its declared schema: {problem}")
-
-
-def data_files(path: Path) -> Iterator[Path]:
-    """The files that Spark reads of a path or pattern, those without any bytes left out."""
-    for found in glob.glob(str(path)) or [str(path)]:
-        root = Path(found)
-        for file in [root] if root.is_file() else root.rglob("*"):
-            inside = file.relative_to(root).parts if file != root else ()
-            if file.is_file() and file.stat().st_size and not any(map(_is_hidden, inside)):
-                yield file
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether Spark passes over a file or folder: its own logs, or files still being written."""
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
-
-
-def _sample(files: list[Path]) -> list[Path]:
-    if len(files) <= MAX_FILES:
-        return files
-    return [files[number * (len(files) - 1) // (MAX_FILES - 1)] for number in range(MAX_FILES)]
 
 
 def _problem(column: Column, schema: pa.Schema) -> str | None:

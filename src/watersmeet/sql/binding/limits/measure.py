@@ -93,6 +93,7 @@ class Measure:
             default = node.args.get("default")
             return largest([*branches, sizes[id(default)]] if default is not None else branches)
         if isinstance(node, exp.Cast):
+            self._read(node, sizes[id(node.this)])
             grows = node.to.this.name in _GROWING
             return sizes[id(node.this)].times(known.AS_TEXT if grows else 0) + fixed(known.NUMBER)
         if isinstance(node, _SMALL):
@@ -114,6 +115,7 @@ class Measure:
         sizes: Mapping[int, Size],
     ) -> Size:
         """What a function makes of its arguments."""
+        self._read(node, total(given))
         if name in known.PATTERNS:
             self._match(node, arguments, known.PATTERNS[name], sizes, name not in known.LIKE)
         if name in known.COMPARING:
@@ -203,6 +205,11 @@ class Measure:
                 "this can take very long for a single answer",
                 "Write fewer loops that can take the same characters, such as .* and %, or fewer elements.",
             )
+
+    def _read(self, node: exp.Expr, size: Size) -> None:
+        """Adds the steps of reading a value of this size again for each element, inside a lambda."""
+        if self._repeats > 1:
+            self._take(node, self._assume(size))
 
     def _assume(self, size: Size) -> float:
         return size.assumed(self._lengths, ASSUMED_LENGTH)
