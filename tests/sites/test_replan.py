@@ -182,6 +182,8 @@ def test_a_change_is_written_for_all_sites_and_the_next_start_knows_it(
     ("change", "said"),
     [
         (("paid [RANGE 5 S]", "paid [UNBOUNDED]"), "has no end, so the plan cannot change"),
+        (("SELECT o.k", "SELECT DISTINCT o.k"), "a SELECT DISTINCT counts several answers as one"),
+        (("SELECT o.k", "SELECT count(*) AS n"), "an aggregate counts several answers as one"),
         (("path = 'orders',", "path = 'orders', cleanSource = 'delete',"), "stream orders has cleanSource"),
         ((", event_time = 'ts', site = 'oslo'", ", site = 'oslo'"), "stream paid has no event_time"),
         (("format = 'parquet', path = 'paid'", "format = 'rate'"), "stream paid is read from rate"),

@@ -128,6 +128,7 @@ class QueryTail:
     # (name, qualified column or answer_time); None: the SELECT list is left to Spark
     outputs: tuple[tuple[str, str], ...] | None = None
     payload: tuple[str, ...] = ()  # qualified columns that Spark needs for what is left to it
+    with_end: bool = False  # whether answers bring the end of their lifetimes
     since: int = 0
     until: int = NEVER
 
@@ -144,6 +145,7 @@ class QueryTail:
             conditions=self.conditions,
             outputs=self.outputs,
             payload=self.payload,
+            with_end=self.with_end,
         )
 
 
@@ -158,6 +160,7 @@ class TailTemplate:
     conditions: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...] | None
     payload: tuple[str, ...]
+    with_end: bool = False
 
     @property
     def needs_spark(self) -> bool:

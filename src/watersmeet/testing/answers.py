@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -80,29 +80,35 @@ def distinct_values(
     """The values that appear, by bucket of the real stage, and how many it left out for want of memory."""
     if not selected:
         return {}, 0
+    rows = cluster.run_map(distinct.pack, [values_of(query, selected)])
+    stage = distinct.stage
+    released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
+    found = {label: value_rows(query, distinct.unpack(iter(own))) for label, own in released.items()}
+    batches = (batch for own in released.values() for batch in own)
+    return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
+
+
+def values_of(query: Query, selected: Sequence[Selected]) -> pa.RecordBatch:
+    """The rows of a SELECT list as the stage of DISTINCT takes them; there is at least one."""
     columns: dict[str, pa.Array] = {}
     for position, output in enumerate(query.select):
         type_ = output_type(query, output.expr)
         columns[output.name] = typed_array([row[position] for row, _, _ in selected], type_)
     columns[ANSWER_TS] = pa.array([t for _, t, _ in selected], pa.int64()).cast(_TIMESTAMP)
     columns[ANSWER_END] = pa.array([end for _, _, end in selected], pa.int64())
-    rows = cluster.run_map(distinct.pack, [pa.RecordBatch.from_pydict(columns)])
-    stage = distinct.stage
-    released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def value_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    """Values as the oracle has them."""
     times = [query_time(query, each.expr) for each in query.select]
-    found = {
-        label: [
-            tuple(
-                _instant(value) if is_time else value
-                for value, is_time in zip(row.values(), times, strict=True)
-            )
-            for batch in distinct.unpack(iter(own))
-            for row in batch.to_pylist()
-        ]
-        for label, own in released.items()
-    }
-    batches = (batch for own in released.values() for batch in own)
-    return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
+    return [
+        tuple(
+            _instant(value) if is_time else value for value, is_time in zip(row.values(), times, strict=True)
+        )
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
 
 
 def group_rows(query: Query, found: Sequence[Combination]) -> list[Row]:

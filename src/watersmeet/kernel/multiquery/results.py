@@ -12,7 +12,7 @@ from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import same_values
 from watersmeet.kernel.columns.row_bytes import stretches, value_bytes
 from watersmeet.kernel.join.combinations import Partials, widest_of
-from watersmeet.kernel.layout import ANSWER_TS, TS
+from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS, TS
 from watersmeet.kernel.multiquery.level import SharedLevel, Use, behind_column
 from watersmeet.kernel.multiquery.live_values import LiveValues
 from watersmeet.kernel.multiquery.paths import ColumnOf, Path
@@ -219,7 +219,10 @@ def _answers(
         for _, column in named
     ]
     names = [QUERY, *(name for name, _ in named), ANSWER_TS]
-    return pa.Table.from_arrays([pa.array(numbers), *arrays, times], names=names)
+    answers = pa.Table.from_arrays([pa.array(numbers), *arrays, times], names=names)
+    if not table.template.with_end:
+        return answers
+    return answers.append_column(ANSWER_END, pa.array(block.ends[rows]))
 
 
 def _taken(column: pa.Array, chosen: pa.Array | None) -> pa.Array:

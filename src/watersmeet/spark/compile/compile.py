@@ -23,6 +23,7 @@ from watersmeet.plan.routing.routing import Native
 from watersmeet.query import ANSWER_TIME, Query
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.cascade import cascade
+from watersmeet.spark.compile.group_samples import group
 from watersmeet.spark.compile.inputs import Inputs
 from watersmeet.spark.compile.plan_tasks import plan_tasks
 from watersmeet.spark.compile.tasks import DistinctTasks, GroupedTexts, JoinTasks, QueryTasks, TaskOptions
@@ -141,14 +142,4 @@ class Compiler:
             _TICK_CLOCK, F.expr(f"timestamp_micros({number} * 1000 + {_TICK_ORIGIN_US})")
         )
         sampled = sampled.withWatermark(_TICK_CLOCK, "0 seconds")
-        outputs = ", ".join(f"{text} AS {quote_name(name)}" for text, name in grouped.outputs)
-        groups = ", ".join([_TICK_CLOCK, ANSWER_TIME, *grouped.group_by])
-        having = f" HAVING {grouped.having}" if grouped.having else ""
-        # PySpark fills in {sampled}, and would take any other brace for a name to fill in as well.
-        selected, rest = (_plain(text) for text in (f"SELECT {outputs} FROM ", f" GROUP BY {groups}{having}"))
-        return self.spark.sql(f"{selected}{{sampled}}{rest}", sampled=sampled)
-
-
-def _plain(text: str) -> str:
-    """A text for PySpark's `sql` in which braces stand for themselves."""
-    return text.replace("{", "{{").replace("}", "}}")
+        return group(self.spark, sampled, grouped, (_TICK_CLOCK, ANSWER_TIME))
