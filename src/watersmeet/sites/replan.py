@@ -129,7 +129,7 @@ def propose(
         return None
     per_s = (shipped - measured.shipped_before) / measured.seconds
     known = with_rates(query, statistics, rates)
-    best = advise_sites(query, known).options[0]
+    best = advise_sites(query, known).chosen
     if best.name == running or per_s <= factor * best.bytes_per_s:
         return None
     return Proposal(name, running, per_s, best, known)

@@ -46,7 +46,7 @@ ALL_CORES = "local[*]"  # the master where none is named
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRequest:
-    """Which part of a file to run, and how; `plan` names the plan, for those who do not want the cheapest."""
+    """Which part of a file to run, and how; `plan` names a plan for those who want another than advised."""
 
     file: Path
     site: str
