@@ -76,9 +76,8 @@ def taken_over(query: Query, seen_us: int) -> Tenure:
     reason = why_plan_stays(query)
     if reason is not None:
         raise QueryError(reason)
-    lengths = [item.window.duration_us for item in query.inputs]
-    longest = max(length for length in lengths if length is not None)
-    return Tenure(since_us=seen_us + longest + 1, after_us=seen_us)
+    lengths = [length for item in query.inputs if (length := item.window.duration_us) is not None]
+    return Tenure(since_us=seen_us + max(lengths) + 1, after_us=seen_us)
 
 
 EVER = Tenure()
