@@ -95,13 +95,6 @@ SITE_FAULTS = (
         COMBINED,
     ),
     Fault(
-        "an answer of semijoins ends with the last of its tuples",
-        "spark/sites/semijoin/stage.py",
-        "[min(member.end ",
-        "[max(member.end ",
-        COMBINED,
-    ),
-    Fault(
         "a value that is restored has never been let out",
         "spark/sites/tail/value_stage.py",
         "return DistinctValues.restore(self.plan.columns, snapshot, chunks)",

@@ -101,3 +101,15 @@ def test_they_wait_for_what_a_link_may_still_bring(text: str, expected: list[tup
     oslo.restart()
     assert oslo.step({}, {"paris": [1]}).answers == expected
     assert oslo.state_rows > 0
+
+
+def test_a_value_that_is_present_is_remembered() -> None:
+    """A second answer of a value lets nothing out while the first one holds, not after a restart either."""
+    sites = at_oslo("SELECT DISTINCT a.k FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.k = b.k")
+    paris, oslo = sites.sites["paris"], sites.sites["oslo"]
+    for key, time in ((1, "00:00:20"), (2, "00:00:22"), (3, "00:00:30")):
+        paris.step({"a": [(key, time)]})
+    oslo.step({"b": [(1, "00:00:20")]})
+    assert oslo.step({"b": [(1, "00:00:23")]}, {"paris": [0, 1]}).answers == [(1,)]
+    oslo.restart()
+    assert oslo.step({"b": [(9, "00:00:31")]}, {"paris": [2]}).answers == []
