@@ -20,12 +20,13 @@ def progress(site: str, **facts: Any) -> dict[str, Any]:
 
 def sent(to: str, batch: int) -> dict[str, Any]:
     sizes = {"rows": 1200, "bytes": 9600.0, "chunk_bytes": 20000, "framed_bytes": 25000, "messages": 7}
-    return {"to": to, "batch": batch, **sizes}
+    times = {"first_us": 10_000_000, "last_us": 14_000_000 + batch}
+    return {"to": to, "batch": batch, **sizes, **times}
 
 
 def shown(*reports: SiteReport) -> str:
     console = Console(file=io.StringIO(), width=140)
-    console.print(render_sites(reports, "pipeline.sql"))
+    console.print(render_sites(reports, "pipeline.sql", {("out", "paris", "oslo"): 2500.0}))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -35,12 +36,16 @@ def test_what_waits_on_a_link_is_said_of_its_reader() -> None:
     assert paris.note(progress("paris", sent=[sent("oslo", 15), sent("rome", 9)], rows=5000, batches=16))
     assert oslo.note(progress("oslo", read={"paris": 12}, answers=40, delay_s=2.5))
     assert not oslo.note({"event": "start"})
+    assert rome.note(progress("rome", read={"paris": -1}))
     assert [line.waiting for line in link_lines([paris, oslo, rome])] == [
         "oslo is at batch 12 of 15",
         "rome has not read yet",
     ]
     text = shown(paris, oslo, rome)
-    assert "paris -> oslo  1,200  9,600   20,000  25,000         7  oslo is at batch 12 of 15" in text
+    assert (
+        "paris -> oslo  1,200     10,000  9,600   20,000  25,000         7  oslo is at batch 12 of 15" in text
+    )
+    assert "paris -> rome  1,200          -" in text, "what the plan says nothing of"
     assert "2.5 s" in text
     oslo.note(progress("oslo", read={"paris": 15}))
     assert link_lines([paris, oslo])[0].waiting == ""

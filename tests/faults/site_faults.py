@@ -7,6 +7,7 @@ from tests.faults.fault import Fault
 SITES = ("tests/testing/test_sites.py",)
 TOPICS = ("tests/kernel/progress/test_link_pieces.py", "tests/kernel/columns", *SITES)
 CHANGES = ("tests/testing/test_change_over.py",)
+COMBINED = ("tests/testing/test_answers_at_one_site.py",)
 
 SITE_FAULTS = (
     Fault(
@@ -85,5 +86,26 @@ SITE_FAULTS = (
         "min(marks.values()) >= self.until_us",
         "max(marks.values()) >= self.until_us",
         CHANGES,
+    ),
+    Fault(
+        "values and groups wait for the fastest of the origins alone",
+        "spark/sites/tail/hold_stage.py",
+        "HoldInput(answers, min(",
+        "HoldInput(answers, max(",
+        COMBINED,
+    ),
+    Fault(
+        "a value that is restored has never been let out",
+        "spark/sites/tail/value_stage.py",
+        "return DistinctValues.restore(self.plan.columns, snapshot, chunks)",
+        "return self.fresh()",
+        COMBINED,
+    ),
+    Fault(
+        "plans that find answers at several sites are open to DISTINCT and aggregates",
+        "plan/sites/advice.py",
+        "if len(option.answer_sites) == 1]",
+        "if option.answer_sites]",
+        ("tests/plan/sites/test_advice.py",),
     ),
 )

@@ -22,10 +22,19 @@ from watersmeet.sql import parse_pipeline
 
 @pytest.mark.spark
 @pytest.mark.variant
-def test_a_plan_takes_over_and_each_answer_comes_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PLAN, "simple, all at paris"),
+        ("semijoin, linear, SM-S1 and SM-D1", "semijoin, linear, SM-S2 and SM-D2"),
+    ],
+)
+def test_a_plan_takes_over_and_each_answer_comes_once(
+    spark: SparkSession, tmp_path: Path, old: str, new: str
+) -> None:
     file = write_pipeline(tmp_path)
     session = Session(spark)
-    requests = [SiteRequest(file=file, site=site, plan=PLAN) for site in SITES.values()]
+    requests = [SiteRequest(file=file, site=site, plan=old) for site in SITES.values()]
     runs = [start_site(session, request, RunOptions()) for request in requests]
     for run in runs:
         for job in run.jobs:
@@ -39,7 +48,7 @@ def test_a_plan_takes_over_and_each_answer_comes_once(spark: SparkSession, tmp_p
     assert seen_us == max(max(times.to_pylist()) for times in streams)
     (query,) = parse_pipeline(file.read_text()).queries
     tenure = taken_over(query, seen_us)
-    change = ChangedPlan("simple, all at paris", statistics(), tenure)
+    change = ChangedPlan(new, statistics(), tenure)
     (root / PLANS).write_text(PlanChanges().with_change("out", change).to_text())
     for number in (1, 2):
         write_tuples(tmp_path, number)

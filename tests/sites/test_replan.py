@@ -78,6 +78,21 @@ def test_another_plan_is_proposed_when_rates_have_changed() -> None:
     )
 
 
+def test_a_semijoin_plan_is_proposed_where_few_tuples_match() -> None:
+    query = query_of()
+    keys = {name: {"k": AttributeStatistics(distinct=count)} for name, count in (("o", 1e5), ("p", 100.0))}
+    large = {
+        "orders": StreamStatistics(10.0, 10_000.0, "paris", keys["o"]),
+        "paid": StreamStatistics(10.0, 10_000.0, "oslo", keys["p"]),
+    }
+    now = measured(o=100.0, p=100.0)
+    shipped = 500.0 + 100 * 100 * 10_000
+    found = propose("out", query, Statistics(large), "simple, all at oslo", now, shipped, 1.5)
+    assert found is not None
+    assert found.option.method == "semijoin"
+    assert found.saving_per_month > 10**12
+
+
 def test_a_plan_stays_while_it_is_about_as_cheap_as_the_best() -> None:
     query, statistics = query_of(), two_streams(10, 100)
     same = measured(o=10.0, p=100.0)
@@ -167,6 +182,8 @@ def test_a_change_is_written_for_all_sites_and_the_next_start_knows_it(
     ("change", "said"),
     [
         (("paid [RANGE 5 S]", "paid [UNBOUNDED]"), "has no end, so the plan cannot change"),
+        (("SELECT o.k", "SELECT DISTINCT o.k"), "a SELECT DISTINCT counts several answers as one"),
+        (("SELECT o.k", "SELECT count(*) AS n"), "an aggregate counts several answers as one"),
         (("path = 'orders',", "path = 'orders', cleanSource = 'delete',"), "stream orders has cleanSource"),
         ((", event_time = 'ts', site = 'oslo'", ", site = 'oslo'"), "stream paid has no event_time"),
         (("format = 'parquet', path = 'paid'", "format = 'rate'"), "stream paid is read from rate"),

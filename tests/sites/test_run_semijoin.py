@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.paths import EXAMPLES
+from tests.paths import EXAMPLES, ROOT
 from tests.sites.test_run_site import FINITE, follow_all
 from tests.testing.test_site_examples import CASES, answers_of
 from watersmeet.oracle.oracle import bag
@@ -52,6 +53,12 @@ def test_an_example_runs_at_its_sites(spark: SparkSession, tmp_path: Path, name:
     assert found
     bill = draw_up("out", option, programs.values(), str(folder / ".watersmeet" / "pipeline"))
     assert bill.priced_bytes > 0
+    if name == "semijoin-news":  # as documented
+        text = (ROOT / "docs" / "sites.md").read_text()
+        for link in bill.links:
+            documented = re.search(rf"{link.way[0]} -> {link.way[1]} +[\d,]+ +([\d,]+) +(\d+) ", text)
+            assert documented is not None
+            assert documented.groups() == (f"{link.priced_bytes:,.0f}", f"{link.counts.total_rows}")
     run = start_site(session, requests[0], FINITE)
     assert run.ended
     run.stop()

@@ -8,22 +8,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.sites.random_sites import PLACES, draw_sites
 from tests.sites.test_run_site import SITES, assert_answers, example
+from watersmeet.oracle.oracle import bag
 
 __all__ = ["example"]  # a fixture
 
 KILLS = 4  # at the most: sites may have ended by then
-LATE_AFTER = 2  # kills, the last site starts
+LATE_AFTER = 2  # kills, or once the others have ended, the last site starts
 DEADLINE_S = 1500.0
 
 
-def start(file: Path, site: str) -> subprocess.Popen[bytes]:
+def start(file: Path, site: str, plan: str) -> subprocess.Popen[bytes]:
     """One site as a person would start it, with a process group of its own."""
-    words = ["run", str(file), "--site", site, "--available-now", "--flush", "--plan", "pmjoin, by rate"]
+    words = ["run", str(file), "--site", site, "--available-now", "--flush", "--plan", plan]
     log = file.parent / f"{site}.log"
     with (file.parent / f"{site}.out").open("ab") as out:
         return subprocess.Popen(
@@ -34,15 +37,13 @@ def start(file: Path, site: str) -> subprocess.Popen[bytes]:
         )
 
 
-@pytest.mark.spark
-@pytest.mark.variant
-@pytest.mark.parametrize("seed", [1, 2])
-def test_sites_that_are_killed_give_each_answer_once(example: Path, seed: int) -> None:
-    rng, late = random.Random(seed), "n3"
-    running = {site: start(example, site) for site in SITES if site != late}
+def run_with_kills(file: Path, sites: Sequence[str], plan: str, rng: random.Random) -> None:
+    """Runs all sites to their end, the last of them late, and kills one now and then at any moment."""
+    *early, late = sites
+    running = {site: start(file, site, plan) for site in early}
     deadline, kills = time.monotonic() + DEADLINE_S, 0
     try:
-        while len(running) < len(SITES) or any(process.poll() is None for process in running.values()):
+        while len(running) < len(sites) or any(process.poll() is None for process in running.values()):
             assert time.monotonic() < deadline, "the sites have not ended"
             time.sleep(rng.uniform(5.0, 30.0))
             alive = [site for site, process in running.items() if process.poll() is None]
@@ -51,18 +52,43 @@ def test_sites_that_are_killed_give_each_answer_once(example: Path, seed: int) -
                 os.killpg(running[victim].pid, signal.SIGKILL)
                 if running[victim].wait() == -signal.SIGKILL:  # or it had just ended by itself
                     kills += 1
-                    running[victim] = start(example, victim)
+                    running[victim] = start(file, victim, plan)
             for site, process in running.items():
                 if process.poll() not in (None, 0):  # such as a machine too busy to start a worker in time
-                    running[site] = start(example, site)
-            if kills >= LATE_AFTER and late not in running:
-                running[late] = start(example, late)
+                    running[site] = start(file, site, plan)
+            if (kills >= LATE_AFTER or not alive) and late not in running:
+                running[late] = start(file, late, plan)
     finally:
         for process in running.values():
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-    assert kills >= LATE_AFTER
+    assert kills >= 1
+
+
+@pytest.mark.spark
+@pytest.mark.variant
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sites_that_are_killed_give_each_answer_once(example: Path, seed: int) -> None:
+    run_with_kills(example, SITES, "pmjoin, by rate", random.Random(seed))
     assert_answers(example.parent)
+
+
+@pytest.mark.spark
+@pytest.mark.variant
+@pytest.mark.parametrize(
+    ("seed", "sites", "kind", "plan"),
+    [
+        (1, 2, "distinct", "semijoin, linear, SM-S1 and SM-D2"),
+        (14, 3, "distinct", "distributed, Algorithm 1"),
+        (15, 3, "aggregate", "semijoin, linear, any"),
+    ],
+)
+def test_sites_that_are_killed_give_each_value_and_group_once(
+    tmp_path: Path, seed: int, sites: int, kind: str, plan: str
+) -> None:
+    case = draw_sites(tmp_path, seed, kind, sites)
+    run_with_kills(case.file, PLACES[:sites], plan, random.Random(seed))
+    assert bag(case.found) == bag(case.expected)
 
 
 @pytest.mark.spark

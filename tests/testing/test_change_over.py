@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 from tests.lab.compared import Case, Compared, tuples_of
 from tests.lab.wan.pmjoin.test_pmjoin import drawn_plan
 from tests.strategies import cases
+from tests.testing.test_semijoin_sites import drawn
 from tests.testing.test_sites import Play, Streams, within_lateness
 from watersmeet.errors import QueryError
 from watersmeet.oracle.oracle import Row, Tuple, run
 from watersmeet.plan.sites.change_over import EVER, Tenure, taken_over
-from watersmeet.query import BEGINNING, NEVER
+from watersmeet.plan.sites.plan_tree import PlanNode
+from watersmeet.plan.sites.semijoin.multiway.semijoin_program import SemijoinProgram, semijoin_programs
+from watersmeet.plan.sites.semijoin.plan import Ordering
+from watersmeet.query import BEGINNING, NEVER, Query
 from watersmeet.query.window import RangeWindow, TumbleWindow
 from watersmeet.sql import bind_query
 from watersmeet.testing import declare
+
+ORDERINGS: tuple[Ordering, ...] = ("linear", "tree")
 
 
 class Changing(Play):
@@ -61,6 +67,13 @@ def again_and_again(streams: Streams, times: int = 6) -> Streams:
     }
 
 
+def any_plan(query: Query, rng: random.Random) -> PlanNode | dict[str, SemijoinProgram]:
+    """A plan of joins at sites, or one of semijoins."""
+    if rng.random() < 0.5:
+        return drawn_plan(query, rng)
+    return semijoin_programs(query, *drawn(query, rng.choice(ORDERINGS), rng))
+
+
 def test_a_plan_that_takes_over_loses_and_repeats_nothing(examples: Callable[[int], settings]) -> None:
     """Any plans, one after another, at any point; the old one stops at each site as soon as it can."""
     compared, shared = Compared(), []
@@ -74,7 +87,7 @@ def test_a_plan_that_takes_over_loses_and_repeats_nothing(examples: Callable[[in
         if rng.random() < 0.7:  # otherwise most of it has been read when the plan changes
             streams = {name: sorted(own, key=lambda one: one.ts) for name, own in streams.items()}
         query = within_lateness(query, streams)
-        play = Changing(query, drawn_plan(query, rng), streams, rng)
+        play = Changing(query, any_plan(query, rng), streams, rng)
         play.most = 5
         play.some(rng.randint(0, 12))
         by_plan = []
@@ -85,7 +98,7 @@ def test_a_plan_that_takes_over_loses_and_repeats_nothing(examples: Callable[[in
             if tenure.since_us < play.run.tenure.since_us:
                 break  # the plan before has not taken over yet
             play.hand_over(play.run.tenure.until(tenure.since_us))
-            new = Changing(query, drawn_plan(query, rng), streams, rng, tenure=tenure)
+            new = Changing(query, any_plan(query, rng), streams, rng, tenure=tenure)
             new.most = 5
             new.some(rng.randint(0, 12))
             by_plan.append(play.to_the_end_of_tenure())

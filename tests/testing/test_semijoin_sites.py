@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lab.compared import Case, Compared, tuples_of
 from tests.lab.wan.semijoin.plans import model_of, random_plan
 from tests.plan.sites.semijoin.multiway.test_at_site import until_all_has_left
+from tests.sites.random_sites import draw_sites
 from tests.strategies import TIME_WINDOWS, cases
-from tests.testing.test_sites import Play, within_lateness
+from tests.testing.test_sites import Play, Streams, within_lateness
 from watersmeet.lab.wan.feed import feeds_of
 from watersmeet.lab.wan.semijoin.run import Settings, execute
-from watersmeet.oracle.oracle import run
+from watersmeet.oracle.oracle import bag, run
 from watersmeet.plan.sites.semijoin.cost import ALL_METHODS, Method
 from watersmeet.plan.sites.semijoin.model import SemijoinModel
 from watersmeet.plan.sites.semijoin.multiway.semijoin_program import semijoin_programs
@@ -77,11 +80,33 @@ def test_the_bytes_on_links_are_the_simulators(examples: Callable[[int], setting
         plan, model = drawn(query, ordering, rng)
         play = Play(query, semijoin_programs(query, plan, model), streams, rng)
         play.to_the_end()
-        feeds = until_all_has_left(feeds_of(query, streams), model)
-        simulated = execute(plan, model, feeds, Settings(heartbeats=True, delay_us=0)).ledger.crossed
-        shipped = {way: spent.bytes for way, spent in simulated.items() if spent.bytes}
+        shipped = simulated(query, plan, model, streams)
         assert {way: size for way, size in play.run.bytes_by_link.items() if size} == shipped
         crossing.append(bool(shipped))
 
     check()
     assert sum(crossing) > 0.3 * len(crossing)
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_each_method_alone_is_exact_at_the_simulators_bytes(method: Method, tmp_path: Path) -> None:
+    """Three streams at three sites, of which every step ships by this method."""
+    case, rng = draw_sites(tmp_path, 8, "plain", 3), random.Random(1)
+    model = model_of(case.query.graph, ("n0", "n1", "n2"), 500_000)
+    plan = random_plan(model, rng, "linear", [method])
+    play = Play(case.query, semijoin_programs(case.query, plan, model), case.streams, rng)
+    found = play.to_the_end()
+    assert bag(found) == bag(case.expected)
+    assert len(found) > 20
+    shipped = simulated(case.query, plan, model, case.streams)
+    assert {way: size for way, size in play.run.bytes_by_link.items() if size} == shipped
+    assert sum(shipped.values()) > 1000
+
+
+def simulated(
+    query: Query, plan: SemijoinPlan, model: SemijoinModel, streams: Streams
+) -> dict[tuple[str, str], float]:
+    """The bytes that the simulator ships over each link."""
+    feeds = until_all_has_left(feeds_of(query, streams), model)
+    crossed = execute(plan, model, feeds, Settings(heartbeats=True, delay_us=0)).ledger.crossed
+    return {way: spent.bytes for way, spent in crossed.items() if spent.bytes}

@@ -17,7 +17,7 @@ Conf = Annotated[
 PlanName = Annotated[
     str | None,
     typer.Option(
-        help="A plan across sites, as explain --sites names it [default: the cheapest].",
+        help="A plan across sites, as explain --sites names it [default: the advised one].",
         metavar="NAME",
     ),
 ]

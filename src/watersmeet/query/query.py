@@ -165,7 +165,12 @@ class Query:
     @property
     def is_delayed(self) -> bool:
         """Whether answers wait for the watermark: ROWS windows, DISTINCT and aggregates do."""
-        return self.joins_delayed or self.distinct or self.aggregate is not None
+        return self.joins_delayed or self.combines_answers
+
+    @property
+    def combines_answers(self) -> bool:
+        """Whether what comes out is made of several answers, as DISTINCT values and groups are."""
+        return self.distinct or self.aggregate is not None
 
     @property
     def waits_at_end(self) -> bool:

@@ -144,6 +144,7 @@ class QueryTail:
     payload: tuple[str, ...] = ()  # qualified columns that Spark needs for what is left to it
     hold: Hold | None = None  # None: answers leave as they are found
     has_values: bool = False  # of its outputs the level after the join lets out those that appear
+    with_end: bool = False  # whether answers bring the end of their lifetimes
     since: int = 0
     until: int = NEVER
 
@@ -169,6 +170,7 @@ class QueryTail:
             payload=self.payload,
             hold=self.hold,
             has_values=self.has_values,
+            with_end=self.with_end,
         )
 
 
@@ -185,6 +187,7 @@ class TailTemplate:
     payload: tuple[str, ...]
     hold: Hold | None = None
     has_values: bool = False
+    with_end: bool = False
 
     @property
     def needs_spark(self) -> bool:

@@ -1,4 +1,4 @@
-"""The plan that runs: the cheapest of the advice, or the one asked for by name."""
+"""The plan that runs: the advised one, or the one asked for by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def choose_plan(
     if reason is not None:
         raise ConfigurationError(f"the query does not run across sites: {reason}. Run it without --site")
     advice = advise_sites(query, statistics or Statistics(), statistics_command=command)
-    return advice.options[0] if wanted is None else _named(advice, wanted)
+    return advice.chosen if wanted is None else _named(advice, wanted)
 
 
 def programs_by(query: Query, option: SiteOption) -> Mapping[str, Program]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from watersmeet.plan.sites.advice import SiteOption, advise_sites
 from watersmeet.plan.sites.plan_tree import number
-from watersmeet.plan.sites.semijoin.plan import SemijoinPlan
 from watersmeet.plan.statistics.attribute import AttributeStatistics
 from watersmeet.plan.statistics.statistics import Statistics, StreamStatistics
 from watersmeet.query import Query
@@ -130,15 +129,10 @@ def propose(
         return None
     per_s = (shipped - measured.shipped_before) / measured.seconds
     known = with_rates(query, statistics, rates)
-    best = next(option for option in advise_sites(query, known).options if can_take_over(option))
+    best = advise_sites(query, known).chosen
     if best.name == running or per_s <= factor * best.bytes_per_s:
         return None
     return Proposal(name, running, per_s, best, known)
-
-
-def can_take_over(option: SiteOption) -> bool:
-    """Whether a plan may begin, or end, while another one runs: semijoin plans run from start to end."""
-    return not isinstance(option.plan, SemijoinPlan)
 
 
 def with_rates(query: Query, statistics: Statistics, rates: Mapping[str, float]) -> Statistics:

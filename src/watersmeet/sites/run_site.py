@@ -1,6 +1,7 @@
 """One site's part of every query of a pipeline file, planned and started.
 
 CHECKPOINT/sites/SITE/QUERY      the state of one site's part
+CHECKPOINT/sites/SITE/dead-letters-SINK
 CHECKPOINT/links/QUERY/A-to-B    links that the file does not declare
 CHECKPOINT/plans.json            plans that have taken over, of which each has parts and links of its own
 """
@@ -17,6 +18,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Pipeline, Query, Stream
 from watersmeet.session import Session
 from watersmeet.sites.choose_plan import choose_plan, programs_by
+from watersmeet.sites.letters_of_site import letters_of_site
 from watersmeet.sites.plan_changes import PLANS, Generation, plan_changes
 from watersmeet.sites.site_links import SiteLinks
 from watersmeet.spark.jobs.job import RunOptions
@@ -34,7 +36,6 @@ from watersmeet.spark.jobs.sites.site_job import SiteJob
 from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.session.block_size import session_tuning
 from watersmeet.spark.session.environment import PARTITIONS
-from watersmeet.spark.session.kafka_options import DEAD_LETTERS
 from watersmeet.spark.sites.plan_tasks import Program, plan_tasks
 from watersmeet.spark.sources.read_sources import read_sources
 from watersmeet.spark.storage.folder import Folder
@@ -45,7 +46,7 @@ ALL_CORES = "local[*]"  # the master where none is named
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRequest:
-    """Which part of a file to run, and how; `plan` names the plan, for those who do not want the cheapest."""
+    """Which part of a file to run, and how; `plan` names a plan for those who want another than advised."""
 
     file: Path
     site: str
@@ -67,8 +68,12 @@ def start_site(session: Session, request: SiteRequest, options: RunOptions) -> P
         pipeline = session.read(request.file)
         queries = name_queries(pipeline, read_source(request.file))
         jobs = list(_jobs(session, request, options, pipeline, queries))
+        here = {stream.name for job in jobs for stream in _arriving(job.query, job.tasks.site.program)}
         run = PipelineRun(
             jobs=tuple(job for job in jobs if not job.has_ended),
+            dead_letters=tuple(
+                letters_of_site(session.spark, pipeline, here, folder, request.file.parent, options)
+            ),
             ended=tuple(job.name for job in jobs if job.has_ended),
             lock=lock,
         )
@@ -171,13 +176,7 @@ def _job(
             f"the input of {checkpoint.folder} was ended by --flush: what comes now would be after the end "
             "of time. Start all sites anew with another checkpoint"
         )
-    arriving = [stream for stream in query.streams if _arrives(query, program, stream.name)]
-    own = [_from_start(stream, tenure) for stream in arriving]
-    for stream in own:
-        if stream.source is not None and stream.source.option(DEAD_LETTERS) is not None:
-            raise ConfigurationError(
-                f"stream {stream.name} has {DEAD_LETTERS}, not kept across sites yet: leave them out"
-            )
+    own = [_from_start(stream, tenure) for stream in _arriving(query, program)]
     types, tuning = declared_types(query.streams), session_tuning(spark)
     return SiteJob(
         spark=spark,
@@ -203,5 +202,7 @@ def _from_start(stream: Stream, tenure: Tenure) -> Stream:
     return replace(stream, source=replace(source, options=(*kept, ("startingOffsets", "earliest"))))
 
 
-def _arrives(query: Query, program: Program, stream: str) -> bool:
-    return any(query.input(alias).stream.name == stream for alias in program.aliases)
+def _arriving(query: Query, program: Program) -> list[Stream]:
+    """The streams of a query that arrive at a site."""
+    names = {query.input(alias).stream.name for alias in program.aliases}
+    return [stream for stream in query.streams if stream.name in names]

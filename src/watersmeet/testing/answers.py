@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -114,6 +114,16 @@ def distinct_values(
     """The values that appear, by bucket of the real stage, and how many it left out for want of memory."""
     if not selected:
         return {}, 0
+    rows = cluster.run_map(distinct.pack, [values_of(query, selected)])
+    stage = distinct.stage
+    released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
+    found = {label: value_rows(query, distinct.unpack(iter(own))) for label, own in released.items()}
+    batches = (batch for own in released.values() for batch in own)
+    return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
+
+
+def values_of(query: Query, selected: Sequence[Selected]) -> pa.RecordBatch:
+    """The rows of a SELECT list as the stage of DISTINCT takes them; there is at least one."""
     columns: dict[str, pa.Array] = {}
     for position, output in enumerate(query.select):
         type_ = output_type(query, output.expr)
@@ -122,23 +132,19 @@ def distinct_values(
     columns[ANSWER_END] = pa.array([each.end for each in selected], pa.int64())
     if query.joins_delayed:
         columns[ENDED] = pa.array([each.has_ended for each in selected], pa.bool_())
-    rows = cluster.run_map(distinct.pack, [pa.RecordBatch.from_pydict(columns)])
-    stage = distinct.stage
-    released = cluster.run_stage(stage.name, stage.processor, stage.schema, rows)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def value_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    """Values as the oracle has them."""
     times = [query_time(query, each.expr) for each in query.select]
-    found = {
-        label: [
-            tuple(
-                _instant(value) if is_time else value
-                for value, is_time in zip(row.values(), times, strict=True)
-            )
-            for batch in distinct.unpack(iter(own))
-            for row in batch.to_pylist()
-        ]
-        for label, own in released.items()
-    }
-    batches = (batch for own in released.values() for batch in own)
-    return found, sum(number or 0 for batch in batches for number in batch.column(LEFT_OUT).to_pylist())
+    return [
+        tuple(
+            _instant(value) if is_time else value for value, is_time in zip(row.values(), times, strict=True)
+        )
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
 
 
 def group_rows(

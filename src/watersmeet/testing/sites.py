@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,15 +20,23 @@ from watersmeet.plan.sites.plan_tree import PlanNode
 from watersmeet.plan.sites.site_program import site_programs
 from watersmeet.query import NEVER, Query
 from watersmeet.spark.exchange.messages import EndOfInput
-from watersmeet.spark.exchange.unpack import CHUNK
+from watersmeet.spark.exchange.unpack import CHUNK, UnpackValues
 from watersmeet.spark.multiquery.answers import declared_types
 from watersmeet.spark.multiquery.messages import Answers, Bounds, LevelMetrics, LevelRows
 from watersmeet.spark.sites.batch_contents import joined_bounds
 from watersmeet.spark.sites.link_file import marks_for
 from watersmeet.spark.sites.messages import SITE_MESSAGES, SiteMessage
 from watersmeet.spark.sites.plan_tasks import Program, plan_tasks
+from watersmeet.spark.sites.tail.select_values import PackSelected
 from watersmeet.spark.sites.tasks import SiteTasks, Topic
-from watersmeet.testing.answers import combinations, select_rows
+from watersmeet.testing.answers import (
+    Combination,
+    combinations,
+    group_rows,
+    select_rows,
+    value_rows,
+    values_of,
+)
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.script import Written, read_batch
 from watersmeet.testing.setup import Setup
@@ -172,7 +180,18 @@ class SiteInProcess:
         for stage in self._tasks.stages:
             rows = self.cluster.run_stage(stage.plan.name, stage, SITE_MESSAGES.spark_schema, given)
             given = [batch for own in rows.values() for batch in own]
-        return [message for batch in given for message in SITE_MESSAGES.from_arrow(batch)]
+        messages = [message for batch in given for message in SITE_MESSAGES.from_arrow(batch)]
+        values = self._tasks.values
+        if values is None:
+            return messages
+        selected = select_rows(self._query, self._combinations(messages))
+        pack = PackSelected(values.plan.columns, values.plan.labels)
+        others = [message for message in messages if not isinstance(message, Answers)]
+        found = pack.messages(values_of(self._query, selected)) if selected else []
+        rows = self.cluster.run_stage(
+            values.plan.name, values, SITE_MESSAGES.spark_schema, [SITE_MESSAGES.to_arrow([*others, *found])]
+        )
+        return [m for own in rows.values() for batch in own for m in SITE_MESSAGES.from_arrow(batch)]
 
     def _publish(self, messages: Sequence[SiteMessage]) -> None:
         """Writes a file onto every link that has something to say."""
@@ -194,17 +213,25 @@ class SiteInProcess:
                 log.publish(rows, after, self.program.fingerprint, self.cluster.batch)
 
     def _answers(self, messages: Sequence[SiteMessage]) -> list[Row]:
-        blobs = [message.chunk.blob for message in messages if isinstance(message, Answers)]
-        if not blobs:
-            return []
-        batch = pa.RecordBatch.from_pydict({CHUNK: pa.array(blobs, pa.binary())})
-        found = combinations(self._query, list(self._tasks.unpack(iter([batch]))))
+        if self._tasks.values is not None:
+            return value_rows(self._query, UnpackValues(self._tasks.values.plan.columns)(_blobs(messages)))
+        found = self._combinations(messages)
+        if self._query.aggregate is not None:
+            return group_rows(self._query, found)
         tenure = self._tasks.tenure
         rows = select_rows(self._query, found)
         return [each.row for each in rows if tenure.since_us <= each.t < tenure.until_us]
+
+    def _combinations(self, messages: Sequence[SiteMessage]) -> list[Combination]:
+        return combinations(self._query, list(self._tasks.unpack(_blobs(messages))))
 
     def _metrics(self, messages: Sequence[SiteMessage]) -> Mapping[str, int]:
         texts = [message.text for message in messages if isinstance(message, LevelMetrics)]
         found = self._tasks.metrics.combined(texts)
         self.state_rows = found.get("state_rows", self.state_rows)
         return found
+
+
+def _blobs(messages: Sequence[SiteMessage]) -> Iterator[pa.RecordBatch]:
+    blobs = [message.chunk.blob for message in messages if isinstance(message, Answers)]
+    yield pa.RecordBatch.from_pydict({CHUNK: pa.array(blobs, pa.binary())})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,13 @@ def test_a_link_that_is_too_slow_is_noted() -> None:
     slow = two_sites(network=Network(default=Link(bytes_per_s=50.0)))
     notes = explain_sites(join_query("rs", [("r", "s")]), slow).notes
     assert notes == ("link oslo -> paris is too slow: the plan sends 100 bytes/s over 50",)
+
+
+def test_what_combines_answers_says_which_plans_are_left_out() -> None:
+    query, statistics = example("pmjoin-example-1")
+    assert not any("left out" in note for note in explain_sites(query, statistics).notes)
+    notes = explain_sites(replace(query, distinct=True), statistics).notes
+    assert notes[-1].startswith("plans that find answers at several sites are left out")
 
 
 def test_sizes_are_those_of_a_bill() -> None:

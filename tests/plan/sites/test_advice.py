@@ -122,3 +122,13 @@ def test_streams_without_statistics_are_refused_with_the_command() -> None:
 def test_a_single_stream_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="this query reads one stream"):
         advise_sites(join_query("r", []), placed("paris"))
+
+
+def test_values_and_groups_have_the_plans_whose_answers_come_together() -> None:
+    """PMJoin's plans of Example 1 find answers at three sites; nothing is left out but such plans."""
+    query, statistics = example("pmjoin-example-1")
+    every = advise_sites(query, statistics).options
+    found = advise_sites(replace(query, distinct=True), statistics).options
+    assert [option.name for option in found] == [one.name for one in every if len(one.answer_sites) == 1]
+    assert {option.method for option in every} - {"pmjoin"} <= {option.method for option in found}
+    assert len(found) < len(every)

@@ -138,13 +138,9 @@ def parse_columns(text: str) -> tuple:  # type: ignore[type-arg]
     return parse_pipeline(f"CREATE STREAM s ({columns}, ts TIMESTAMP) WITH (format = 'x')").streams[0].columns
 
 
-@pytest.mark.parametrize(
-    ("window", "select", "why"),
-    [("ROWS 5", "a.x", "counts rows"), ("RANGE 5 SECONDS", "DISTINCT a.x", "DISTINCT")],
-)
-def test_what_does_not_run_across_sites_is_refused(window: str, select: str, why: str) -> None:
+def test_what_does_not_run_across_sites_is_refused() -> None:
     streams = [Stream(name, parse_columns("x"), "ts", site=site) for name, site in (("a", "p"), ("b", "q"))]
-    query = bind_query(f"SELECT {select} FROM a [{window}], b [{window}] WHERE a.x = b.x", streams)
+    query = bind_query("SELECT a.x FROM a [ROWS 5], b [ROWS 5] WHERE a.x = b.x", streams)
     program = next(iter(site_programs(query, place(query, drawn_plan(query, random.Random(0)))).values()))
-    with pytest.raises(QueryError, match=why):
+    with pytest.raises(QueryError, match="counts rows"):
         site_dataflow(query, program)

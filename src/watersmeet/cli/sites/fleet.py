@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 
 from watersmeet.cli.run_request import Request
-from watersmeet.cli.sites.plans import RunningPlan
+from watersmeet.cli.sites.plans import Plans, RunningPlan
 from watersmeet.cli.sites.replanner import AUTO, OFF, Replanner
 from watersmeet.cli.sites.show_sites import RUNNING, SiteReport, link_lines, render_sites
 from watersmeet.cli.terminal.messages import tell, tell_error, tell_event
@@ -81,12 +81,13 @@ class Member:
 class Fleet:
     """The processes of all sites."""
 
-    def __init__(self, request: Request, sites: tuple[str, ...], replanner: Replanner) -> None:
+    def __init__(self, request: Request, plans: Plans, replanner: Replanner) -> None:
         self._request = request
+        self._predicted = plans.predicted
         self._replanner = replanner
         self._changes: Changes = []
         self._folder = _log_folder(request)
-        self._members = [self._start(site) for site in sites]
+        self._members = [self._start(site) for site in plans.sites]
         self._readers = [
             threading.Thread(target=self._read, args=(member,), daemon=True) for member in self._members
         ]
@@ -141,7 +142,7 @@ class Fleet:
             return
         with Live(console=console, auto_refresh=False) as live:
             title = str(self._request.file)
-            yield lambda: live.update(render_sites(self.reports, title), refresh=True)
+            yield lambda: live.update(render_sites(self.reports, title, self._predicted), refresh=True)
 
     @property
     def _has_screen(self) -> bool:

@@ -71,6 +71,15 @@ class Plans:
         """Of each query the plan that no other takes over from."""
         return (plan for plan in self.plans if not plan.generation.tenure.is_replaced)
 
+    @property
+    def predicted(self) -> dict[tuple[str, str, str], float]:
+        """bytes/s over each link, by what a plan's parts go by and the two sites."""
+        return {
+            (plan.label, *way): bytes_per_s
+            for plan in self.plans
+            for way, bytes_per_s in plan.option.by_link().items()
+        }
+
     def bill(self, plan: RunningPlan) -> Bill:
         """What has crossed the links of a plan so far."""
         return draw_up(plan.part, plan.option, plan.programs.values(), self.root)

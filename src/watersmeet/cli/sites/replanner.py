@@ -16,10 +16,10 @@ from watersmeet.cli.run_request import Request
 from watersmeet.cli.sites.plans import Plans, RunningPlan
 from watersmeet.cli.terminal.messages import tell, tell_event
 from watersmeet.errors import ConfigurationError
-from watersmeet.plan.sites.change_over import taken_over
+from watersmeet.plan.sites.change_over import taken_over, why_plan_stays
 from watersmeet.query import BEGINNING
 from watersmeet.sites.plan_changes import ChangedPlan
-from watersmeet.sites.replan import Measured, Proposal, can_take_over, propose
+from watersmeet.sites.replan import Measured, Proposal, propose
 from watersmeet.spark.jobs.sites.site_checkpoint import SEEN
 from watersmeet.spark.session.connectors import FILE_FORMATS
 from watersmeet.spark.sources.clean_source import CLEAN
@@ -73,7 +73,7 @@ class Replanner:
             )
             self._measured[plan.label] = Measured()  # the next look is at what comes from here on
             if proposal is not None:
-                self._say(proposal, may_change=can_take_over(plan.option))
+                self._say(proposal, may_change=why_plan_stays(plan.query) is None)
                 found.append((plan, proposal))
         return found
 
@@ -125,12 +125,7 @@ def refuse_what_cannot_change(request: Request, plans: Plans) -> None:
             f"--replan auto needs a checkpoint on a disk of this machine, and {plans.root} is not"
         )
     for plan in plans.newest:
-        taken_over(plan.query, 0)  # refuses windows without an end
-        if not can_take_over(plan.option):
-            raise ConfigurationError(
-                f"--replan auto: {plan.option.name} runs from start to end. Write --replan say, or "
-                "name another plan (--plan)"
-            )
+        taken_over(plan.query, 0)  # refuses windows without an end, and what is made of several answers
         for stream in plan.query.streams:
             source = stream.source
             name = "none" if source is None else source.format.lower()

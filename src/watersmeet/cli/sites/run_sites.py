@@ -94,7 +94,7 @@ def follow_sites(request: Request, stop: StopRequest) -> tuple[int, list[Bill]]:
         for plan in plans.newest:
             tell(f"{plan.label}: {plan.option.name}")
         replanner = Replanner(request, plans)
-        code, changes = Fleet(request, plans.sites, replanner).follow(stop)
+        code, changes = Fleet(request, plans, replanner).follow(stop)
         if stop or code or not changes:
             return code, plans.draw_up()
         if not replanner.change(changes):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,6 +15,8 @@ from watersmeet.cli.terminal.progress_display import count, duration
 from watersmeet.query.byte_size import format_bytes
 
 RUNNING = "running"
+Predicted = Mapping[tuple[str, str, str], float]  # bytes/s by query and link
+NOTHING_PREDICTED: Predicted = MappingProxyType({})
 
 
 @dataclass
@@ -63,12 +66,18 @@ class LinkLine:
     source: str
     target: str
     sent: Mapping[str, Any]
-    read: int | None  # the newest batch that was read with all before it; None if the reader has said nothing
+    read: int | None  # the newest batch that was read with all before it; -1: none; None: nobody says
+    seconds: float = 0.0  # of event time, of all rows that have crossed any link of the query
+
+    def predicted(self, rates: Predicted) -> str:
+        """The bytes that the plan predicts for these seconds, where it is known."""
+        rate = rates.get((self.query, self.source, self.target))
+        return "-" if rate is None else f"{rate * self.seconds:,.0f}"
 
     @property
     def waiting(self) -> str:
         """What is on the link and not read yet."""
-        if self.read is None:
+        if self.read is None or self.read < 0:
             return f"{self.target} has not read yet"
         behind = int(self.sent["batch"]) - self.read
         return "" if behind <= 0 else f"{self.target} is at batch {self.read} of {self.sent['batch']}"
@@ -83,10 +92,20 @@ def link_lines(reports: Sequence[SiteReport]) -> list[LinkLine]:
             for sent in (progress.get("site") or {}).get("sent", ()):
                 read = _read(by_site.get(sent["to"]), _query_of(name), report.site)
                 found.append(LinkLine(_query_of(name), report.site, sent["to"], sent, read))
-    return found
+    seconds = {line.query: _seconds(found, line.query) for line in found}
+    return [replace(line, seconds=seconds[line.query]) for line in found]
 
 
-def render_sites(reports: Sequence[SiteReport], title: str = "") -> RenderableType:
+def _seconds(lines: Sequence[LinkLine], query: str) -> float:
+    sent = [line.sent for line in lines if line.query == query and line.sent.get("last_us") is not None]
+    if not sent:
+        return 0.0
+    return float(max(one["last_us"] for one in sent) - min(one["first_us"] for one in sent)) / 1e6
+
+
+def render_sites(
+    reports: Sequence[SiteReport], title: str = "", predicted: Predicted = NOTHING_PREDICTED
+) -> RenderableType:
     """The screen."""
     sites = Table(box=None, pad_edge=False, header_style="bold")
     sites.add_column("site")
@@ -105,7 +124,7 @@ def render_sites(reports: Sequence[SiteReport], title: str = "") -> RenderableTy
     several = len({line.query for line in lines}) > 1
     links = Table(box=None, pad_edge=False, header_style="bold")
     links.add_column("link")
-    for name in ("rows", "bytes", "shipped", "framed", "messages"):
+    for name in ("rows", "predicted", "bytes", "shipped", "framed", "messages"):
         links.add_column(name, justify="right")
     links.add_column("waiting")
     for line in lines:
@@ -113,6 +132,7 @@ def render_sites(reports: Sequence[SiteReport], title: str = "") -> RenderableTy
         links.add_row(
             Text(f"{line.query}: {way}" if several else way),
             f"{line.sent['rows']:,}",
+            line.predicted(predicted),
             f"{line.sent['bytes']:,.0f}",
             *(f"{line.sent[name]:,}" for name in ("chunk_bytes", "framed_bytes", "messages")),
             Text(line.waiting, style="yellow"),

@@ -222,7 +222,9 @@ def _answers(
     ]
     names = [QUERY, *(name for name, _ in named), ANSWER_TS]
     answers = pa.Table.from_arrays([pa.array(numbers), *arrays, times], names=names)
-    return answers.append_column(ANSWER_END, pa.array(block.ends[rows])) if is_held else answers
+    if not is_held and not table.template.with_end:
+        return answers
+    return answers.append_column(ANSWER_END, pa.array(block.ends[rows]))
 
 
 def _taken(column: pa.Array, chosen: pa.Array | None) -> pa.Array:

@@ -30,6 +30,7 @@ from watersmeet.query import Query
 VERSION = 1
 MONTH_S = 30 * 86_400
 SAME = 1e-9
+ONE_SITE = "plans that find answers at several sites are left out: DISTINCT and aggregates need all at one"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def explain_sites(
         statistics_command=statistics_command,
     )
     notes = (*notes_on_statistics(query, statistics), *slow_links(statistics, advice.chosen.loads))
+    if query.combines_answers:
+        notes += (ONE_SITE,)
     return SiteExplanation(advice, notes)
 
 

@@ -70,6 +70,15 @@ class SiteOption:
     def bytes_per_s(self) -> float:
         return math.fsum(load.bytes_per_s for load in self.loads)
 
+    @property
+    def answer_sites(self) -> tuple[str, ...]:
+        """The sites at which answers are found."""
+        if isinstance(self.plan, SemijoinPlan):
+            return self.plan.answer_sites
+        if isinstance(self.plan, PMJoin):
+            return tuple(dict.fromkeys(part.plan.site for part in self.plan.partitions))
+        return (self.plan.site,)
+
     def by_link(self) -> dict[tuple[str, str], float]:
         """bytes/s over each link, all streams together."""
         carried: dict[tuple[str, str], float] = {}
@@ -109,11 +118,16 @@ def advise_sites(
     interval_s: float = DEFAULT_INTERVAL_S,
     statistics_command: str = "watersmeet analyze FILE.sql",
 ) -> SiteAdvice:
-    """Every option for a query whose streams are at different sites."""
+    """Every option for a query whose streams are at different sites.
+
+    Of a query with DISTINCT or aggregates those that find all answers at one site, where they come together.
+    """
     _check(query, statistics, statistics_command)
     model = rate_model(query, statistics)
     options = [*_simple(model), *_distributed(model), *_partitioned(model, partitions)]
     options += _semijoins(query, statistics, interval_s)
+    if query.combines_answers:
+        options = [option for option in options if len(option.answer_sites) == 1]
     options.sort(key=lambda option: (float(f"{option.bytes_per_s:.9g}"), METHODS.index(option.method)))
     sites = {source.alias: source.site for source in model.sources}
     return SiteAdvice(query, sites, tuple(options), interval_s)

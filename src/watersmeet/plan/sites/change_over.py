@@ -13,6 +13,9 @@ for a while, each with state of its own:
   yet. The new plan starts with empty state and passes over all tuples up to `seen_us`.
 - No answer with t >= T has been given yet, as t is the time of a tuple that was read.
 - The old plan is done at a site once all that can still come there has t >= T: every mark says so.
+
+This divides answers. Values of SELECT DISTINCT and groups of aggregates are of several answers, of which some
+may be the old plan's and some the new one's, so for them plans stay.
 """
 
 from __future__ import annotations
@@ -51,17 +54,29 @@ class Tenure:
         return bool(marks) and min(marks.values()) >= self.until_us
 
 
-def taken_over(query: Query, seen_us: int) -> Tenure:
-    """The tenure of a plan that takes over when no site has read a tuple later than `seen_us`."""
-    lengths = []
+def why_plan_stays(query: Query) -> str | None:
+    """Why no other plan can take over while a query runs, and what to do about it; None if one can."""
     for item in query.inputs:
-        length = item.window.duration_us
-        if length is None:
-            raise QueryError(
+        if item.window.duration_us is None:
+            return (
                 f"{item.pretty()} has no end, so the plan cannot change while the query runs: what it keeps "
                 "would be needed for ever. Give the stream a window of time"
             )
-        lengths.append(length)
+    if query.combines_answers:
+        what = "an aggregate" if query.aggregate is not None else "a SELECT DISTINCT"
+        return (
+            f"{what} counts several answers as one, so the plan cannot change while the query runs: some of "
+            "them would be the old plan's. Write --replan say, and start anew with another checkpoint"
+        )
+    return None
+
+
+def taken_over(query: Query, seen_us: int) -> Tenure:
+    """The tenure of a plan that takes over when no site has read a tuple later than `seen_us`."""
+    reason = why_plan_stays(query)
+    if reason is not None:
+        raise QueryError(reason)
+    lengths = [length for item in query.inputs if (length := item.window.duration_us) is not None]
     return Tenure(since_us=seen_us + max(lengths) + 1, after_us=seen_us)
 
 

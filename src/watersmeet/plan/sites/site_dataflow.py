@@ -42,6 +42,12 @@ class SiteDataflow:
     def sends(self) -> dict[str, Send]:
         return {send.name: send for send in self.program.sends}
 
+    @property
+    def answer_leaves(self) -> tuple[str, ...]:
+        """The leaves by whose progress that of the answers found here is known; none if none are."""
+        last = [origin_of_join(join.number) for join in self.program.joins if join.route is None]
+        return tuple(dict.fromkeys(leaf for origin in last for leaf in self.leaves[origin]))
+
 
 def row_keys(query: Query, aliases: Sequence[str]) -> dict[int, str]:
     """The key columns of rows that consist of these inputs, by class: those that others are compared by."""
@@ -71,10 +77,6 @@ def why_not_across_sites(query: Query) -> str | None:
             return f"stream {item.stream.name} has idle_after, and no other site could tell that it is idle"
     if query.tree is not None:
         return "it has outer, semi or anti joins"
-    if query.aggregate is not None:
-        return "it has aggregates, which would have to come together at one site"
-    if query.distinct:
-        return "it is SELECT DISTINCT, whose values would have to come together at one site"
     return None
 
 
@@ -238,4 +240,5 @@ class _Builder:
             slots=tuple((alias, alias) for alias in self.query.graph.aliases),
             conditions=tuple(expr.sql for expr in self.query.residual),
             payload=row_payload(self.query, self.query.graph.aliases),
+            with_end=self.query.combines_answers,
         )

@@ -46,10 +46,14 @@ class UnpackAnswers:
         return pa.RecordBatch.from_pydict(columns)
 
 
+@dataclass(frozen=True)
 class UnpackValues:
-    """Yields the rows of blobs as they are."""
+    """Yields the rows of blobs; `columns` are those to yield, all unless they are given."""
+
+    columns: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column(CHUNK).drop_null():
-                yield decode(blob.as_buffer())
+                rows = decode(blob.as_buffer())
+                yield rows if self.columns is None else rows.select(self.columns)

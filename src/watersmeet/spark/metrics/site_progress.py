@@ -19,6 +19,8 @@ class SentProgress:
     chunk_bytes: int
     framed_bytes: int
     messages: int
+    first_us: int | None = None  # the earliest and the latest event time of a row
+    last_us: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -175,7 +175,7 @@ class LevelWork:
         self.own: list[LevelMessage] = []
         self.handed_on: list[LevelMessage] = []
         self._after: Mapping[str, int] = {}
-        self._frames = _MessageFrames(plan.tuning, self.codec)
+        self._frames = MessageFrames(plan.tuning, self.codec)
 
     def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput | None]:
         """What is for this level; all else is handed on, and the streams' bounds to the next level.
@@ -292,16 +292,16 @@ class LevelWork:
                     yield LevelRows(labels[bucket], relation.level, relation.name, PackedChunk(part))
 
 
-class _MessageFrames:
+class MessageFrames:
     """Messages on their way out, in frames that are neither many nor large."""
 
     def __init__(self, tuning: Tuning, codec: Codec[Any]) -> None:
         self._tuning = tuning
         self._codec = codec
-        self._held: list[LevelMessage] = []
+        self._held: list[Any] = []
         self._nbytes = 0
 
-    def put(self, messages: Iterable[LevelMessage]) -> Iterator[pd.DataFrame]:
+    def put(self, messages: Iterable[Any]) -> Iterator[pd.DataFrame]:
         for message in messages:
             self._held.append(message)
             if isinstance(message, LevelRows | Answers):

@@ -71,6 +71,7 @@ class SitePlan(LevelPlan):
 
     sends: Mapping[str, StageSend] = field(default_factory=dict)
     received: Mapping[str, Relation] = field(default_factory=dict)  # the port of each send over a link
+    is_held: bool = False  # whether answers wait in a stage after the last level
 
 
 def stage_sends(query: Query, site: SiteDataflow) -> dict[str, StageSend]:
@@ -152,8 +153,11 @@ class SiteWork(LevelWork):
 
     @property
     def is_followed_by_level(self) -> bool:
-        """After the last level, the links are told of progress; one bucket speaks for all."""
-        return super().is_followed_by_level or self._is_first_bucket
+        """After the last level, the links are told of progress; one bucket speaks for all.
+
+        Where answers wait, every bucket of them is told, and one of those speaks for all.
+        """
+        return super().is_followed_by_level or self._is_first_bucket or self._site.is_held
 
     def follow(self) -> tuple[dict[str, int], dict[str, int]]:
         bounds = self._state.bounds

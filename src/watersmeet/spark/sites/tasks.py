@@ -33,6 +33,8 @@ from watersmeet.spark.multiquery.ship import ship_inline
 from watersmeet.spark.sites.link_file import UnpackLink
 from watersmeet.spark.sites.pack import PackedSend, SitePack
 from watersmeet.spark.sites.stage import SitePlan, SiteStage, stage_sends
+from watersmeet.spark.sites.tail.plan_tail import plan_tail
+from watersmeet.spark.sites.tail.value_stage import ValueStage
 from watersmeet.spark.sites.topic_messages import UnpackTopic
 from watersmeet.spark.tuning import DEFAULT, Tuning
 
@@ -75,6 +77,7 @@ class SiteTasks:
     schema: StructType  # of complete combinations
     unpack: UnpackAnswers
     tenure: Tenure
+    values: ValueStage | None = None  # of SELECT DISTINCT, after the SELECT list
 
     @property
     def residual(self) -> str | None:
@@ -133,20 +136,22 @@ def plan_site_tasks(
     """
     site, parts = site_dataflow(query, program), plan_parts(query, partitions, tuning)
     labels = parts.labels
+    metrics = dataflow_metrics({alias: alias for alias in program.aliases}, site.dataflow, program.sources)
+    tail = plan_tail(query, program, site.answer_leaves, labels, metrics, tuning)
     own = [_packed(query, site, task, tenure) for task in parts.packed if task.alias in program.aliases]
-    names = {alias: alias for alias in program.aliases}
     return SiteTasks(
         query=query,
         site=site,
         inputs=tuple(own),
         links={source: _unpacked(site, source, labels, topics.get(source)) for source in program.sources},
-        stages=_stages(query, site, labels, tuning),
+        stages=(*_stages(query, site, labels, tuning, is_held=bool(tail.stages)), *tail.stages),
         labels=labels,
-        metrics=dataflow_metrics(names, site.dataflow, program.sources),
+        metrics=metrics,
         reports_time=parts.reports_time,
         schema=answer_schema(query, parts.payload, types),
-        unpack=UnpackAnswers(parts.payload),
+        unpack=UnpackAnswers(parts.payload, query.distinct, query.aggregate is not None),
         tenure=tenure,
+        values=tail.values,
     )
 
 
@@ -189,7 +194,7 @@ def _unpacked(
 
 
 def _stages(
-    query: Query, site: SiteDataflow, labels: tuple[int, ...], tuning: Tuning
+    query: Query, site: SiteDataflow, labels: tuple[int, ...], tuning: Tuning, *, is_held: bool
 ) -> tuple[SiteStage, ...]:
     ship, program = ship_inline(site.dataflow), site.program
     lateness = {alias: LatenessPolicy(query.input(alias).stream.lateness_us) for alias in program.aliases} | {
@@ -207,6 +212,7 @@ def _stages(
         sends=stage_sends(query, site),
         links=program.sources,
         received={send.name: site.ports[send.port.name] for send in program.receives},
+        is_held=is_held,
         tuning=tuning,
     )
     return tuple(

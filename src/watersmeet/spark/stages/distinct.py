@@ -5,7 +5,7 @@ The join before it lets answers out in watermark order, so every batch here is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -36,20 +36,21 @@ class PackValues:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                column = batch.schema.names.index(ANSWER_TS)
-                instants = batch.column(ANSWER_TS).view(pa.int64())
-                yield self._send(batch.set_column(column, ANSWER_TS, instants))
+                parts = split_values(batch, self.columns, self.labels)
+                sent: list[Message] = [Tuples(label, 0, PackedChunk(part)) for label, part in parts]
+                yield MESSAGES.to_arrow(sent)
 
-    def _send(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        hashes = combine_hashes([hash_column(batch.column(name)) for name in self.columns])
-        count = len(self.labels)
-        parts = split(batch, first_buckets(Grid((count,)), {0: hashes}, batch.num_rows), count)
-        sent: list[Message] = [
-            Tuples(label, 0, PackedChunk(part))
-            for label, part in zip(self.labels, parts, strict=True)
-            if part.num_rows
-        ]
-        return MESSAGES.to_arrow(sent)
+
+def split_values(
+    rows: pa.RecordBatch, columns: Sequence[str], labels: Sequence[int]
+) -> list[tuple[int, pa.RecordBatch]]:
+    """Rows of a SELECT list by the bucket of their values, t in microseconds; empty parts are left out."""
+    column = rows.schema.names.index(ANSWER_TS)
+    rows = rows.set_column(column, ANSWER_TS, rows.column(ANSWER_TS).view(pa.int64()))
+    hashes = combine_hashes([hash_column(rows.column(name)) for name in columns])
+    count = len(labels)
+    parts = split(rows, first_buckets(Grid((count,)), {0: hashes}, rows.num_rows), count)
+    return [(label, part) for label, part in zip(labels, parts, strict=True) if part.num_rows]
 
 
 class DistinctStage(BucketStage[DistinctValues, Message, pa.RecordBatch, pa.RecordBatch]):

@@ -99,6 +99,13 @@ class SemijoinPlan:
         """The part of the cost spent at the sites."""
         return math.fsum(step.cost.processing for step in self.steps)
 
+    @property
+    def answer_sites(self) -> tuple[str, ...]:
+        """The sites at which answers are found."""
+        members = max(len(step.source) + len(step.target) for step in self.steps)
+        last = (step for step in self.steps if len(step.source) + len(step.target) == members)
+        return tuple(dict.fromkeys(step.output_site for step in last))
+
     def sequence(self, head: str) -> tuple[SemijoinStep, ...]:
         """The joins whose source starts with this input: under linear ordering, its join sequence."""
         return tuple(step for step in self.steps if step.source[0] == head)

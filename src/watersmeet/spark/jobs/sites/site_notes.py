@@ -75,4 +75,6 @@ class SiteNotes:
             chunk_bytes=sent.total.total_chunk_bytes,
             framed_bytes=sent.total.framed_bytes,
             messages=sent.total.messages,
+            first_us=sent.total.first_us,
+            last_us=sent.total.last_us,
         )

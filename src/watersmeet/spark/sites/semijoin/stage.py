@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from watersmeet.kernel import ANSWER_TS, PersistedChunk, SharedBucket
+from watersmeet.kernel import ANSWER_END, ANSWER_TS, PersistedChunk, SharedBucket
 from watersmeet.plan.sites.semijoin.oneway.items import Item
 from watersmeet.query import BEGINNING
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -40,6 +40,7 @@ class SemijoinStagePlan:
     labels: tuple[int, ...]
     fingerprint: str
     dataflow: SharedDataflow  # an empty one, by which metrics are named
+    is_held: bool = False  # whether answers wait in a stage after this one
     tuning: Tuning
     cached_buckets: int | None = None
     is_limited: bool = False
@@ -102,7 +103,8 @@ class SemijoinWork:
             starts = range(0, len(lane.answers), most)
             sent += [self._answered(lane.answers[start : start + most]) for start in starts]
         body = json.dumps({"before": found.before, "after": found.after}).encode()
-        yield SITE_MESSAGES.to_pandas([*sent, Bounds(self.label, BEYOND, body)])
+        told = self.plan.labels if self.plan.is_held else (self.label,)  # each bucket has lanes of its own
+        yield SITE_MESSAGES.to_pandas([*sent, *(Bounds(label, BEYOND, body) for label in told)])
 
     def finish(self) -> Iterator[pd.DataFrame]:
         plan = self.plan
@@ -129,7 +131,7 @@ class SemijoinWork:
         yield SITE_MESSAGES.to_pandas([LevelMetrics(self.label, values.text)])
 
     def _answered(self, items: Sequence[Item]) -> Answers:
-        """Answers as rows: the columns of each input, and the time of the latest tuple."""
+        """Answers as rows: the columns of each input, the time of the latest tuple, the end if it matters."""
         self._answers += len(items)
         aliases = self.plan.bucket.graph.aliases
         columns: dict[str, pa.Array] = {}
@@ -138,6 +140,9 @@ class SemijoinWork:
             rows = gathered([item.members[at].payload for item in items])
             columns |= {f"{alias}.{name}": rows.column(f"{alias}.{name}") for name in names}
         columns[ANSWER_TS] = pa.array([item.t for item in items], pa.int64())
+        if self.plan.is_held:
+            ends = [min(member.end for member in item.members) for item in items]
+            columns[ANSWER_END] = pa.array(ends, pa.int64())
         chunk = pa.RecordBatch.from_pydict(columns)
         return Answers(self.label, TEMPLATE, len(items), PackedChunk(chunk))
 

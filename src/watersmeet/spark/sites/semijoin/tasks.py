@@ -30,9 +30,10 @@ from watersmeet.spark.multiquery.metrics import dataflow_metrics
 from watersmeet.spark.sites.link_file import UnpackLink
 from watersmeet.spark.sites.messages import PieceRows, SiteMessage
 from watersmeet.spark.sites.pack import SitePack
-from watersmeet.spark.sites.semijoin.bucket import BucketPlan, mail_from, own_rows
+from watersmeet.spark.sites.semijoin.bucket import MAIL, BucketPlan, mail_from, own_rows
 from watersmeet.spark.sites.semijoin.mail import LANE, Sides
 from watersmeet.spark.sites.semijoin.stage import SemijoinStage, SemijoinStagePlan, mail_to
+from watersmeet.spark.sites.tail.plan_tail import plan_tail
 from watersmeet.spark.sites.tasks import NO_TOPICS, SiteTasks, Topic, plan_parts
 from watersmeet.spark.sites.topic_messages import MessageKey, UnpackTopic, piece_name
 from watersmeet.spark.tuning import DEFAULT, Tuning
@@ -106,6 +107,9 @@ def plan_semijoin_tasks(
     labels = parts.labels
     dataflow = SharedDataflow(levels=1, streams=(program.site,))
     names = {alias: alias for alias in program.aliases}
+    metrics = dataflow_metrics(names, dataflow, program.sources)
+    origins = (MAIL,) if program.site in program.plan.answer_sites else ()
+    tail = plan_tail(query, program, origins, labels, metrics, tuning)
     plan = SemijoinStagePlan(
         name=f"lanes at {program.site}",
         bucket=_bucket_plan(query, program, tuning),
@@ -113,6 +117,7 @@ def plan_semijoin_tasks(
         labels=labels,
         fingerprint=f"{program.fingerprint} at {program.site} in {len(labels)}",
         dataflow=dataflow,
+        is_held=bool(tail.stages),
         tuning=tuning,
     )
     return SiteTasks(
@@ -122,13 +127,14 @@ def plan_semijoin_tasks(
             _packed(query, program, task, tenure) for task in parts.packed if task.alias in program.aliases
         ),
         links={source: _unpacked(program, source, labels, topics.get(source)) for source in program.sources},
-        stages=(SemijoinStage(plan),),
+        stages=(SemijoinStage(plan), *tail.stages),
         labels=labels,
-        metrics=dataflow_metrics(names, dataflow, program.sources),
+        metrics=metrics,
         reports_time=parts.reports_time,
         schema=answer_schema(query, parts.payload, types),
-        unpack=UnpackAnswers(parts.payload),
+        unpack=UnpackAnswers(parts.payload, query.distinct, query.aggregate is not None),
         tenure=tenure,
+        values=tail.values,
     )
 
 
