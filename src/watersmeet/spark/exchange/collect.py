@@ -3,6 +3,9 @@
 A tuple whose event time is too far ahead of the batch's own time is in error: it is counted, goes no further,
 and does not count for the punctuation. The batch's time is the one that Spark logs with the offsets of the
 batch, so a batch that is done again is judged as it was.
+
+Where a stream is the answers of a query, some of whose tuples are far ahead of others that are still to come,
+rows with a mark say how far it has come (`chains/`), and no tuple does.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import KEEP, TS
+from watersmeet.kernel import KEEP, MARK, TS
 from watersmeet.query import NEVER
 from watersmeet.spark.exchange.messages import UNKNOWN
 from watersmeet.spark.tuning import Tuning
@@ -84,12 +87,16 @@ def collect(
         if NOW in batch.schema.names:
             now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
         rows += int(batch.num_rows)
+        if has_marks := MARK in batch.schema.names:  # they alone say how far the stream has come
+            newest = pc.max(batch.column(MARK)).as_py()
+            max_ts = max_ts if newest is None else max(max_ts, newest)
+            batch = batch.filter(pc.is_null(batch.column(MARK)))
         null_times += int(batch.column(TS).null_count)
         if max_ahead_us is not None and now_us != UNKNOWN:
             kept = _without_ahead(batch, now_us + max_ahead_us)
             ahead += int(batch.num_rows - kept.num_rows)
             batch = kept
-        seen = pc.max(batch.column(TS)).as_py()
+        seen = None if has_marks else pc.max(batch.column(TS)).as_py()
         max_ts = max_ts if seen is None else max(max_ts, seen)
         keyless.count(batch, keys)
         held.append(usable(batch))
