@@ -105,16 +105,21 @@ class AnswerLog:
         """The files of a batch, and their bytes."""
         return {name: self.tree.size(f"{folder}/{name}") for name in self.tree.files(folder)}
 
+    def forget_tries(self, number: int) -> None:
+        """Removes what earlier tries of a batch have left that did not commit it."""
+        for name in self.tree.names("data"):
+            if name.startswith(f"{number}-"):
+                self.remove(f"data/{name}")
+
     def sweep(self, readers: Iterable[str]) -> None:
-        """Removes batches that all these readers have done with, and what tries have left that failed."""
-        numbers = self.numbers()
-        done = min((self.done(reader) for reader in readers), default=NOTHING)
+        """Removes batches that all these readers have done with."""
+        done, numbers = min((self.done(reader) for reader in readers), default=NOTHING), self.numbers()
         for number in numbers[:-1]:
             if number <= done:
                 self.remove(_record(number))
-        kept = {number for number in numbers if number > done} | {*numbers[-1:]}
+        kept = [number for number in numbers if number > done or number == numbers[-1]]
         for name in self.tree.names("data"):
-            if int(name.partition("-")[0]) not in kept:
+            if kept and int(name.partition("-")[0]) < kept[0]:
                 self.remove(f"data/{name}")
 
     def done(self, reader: str) -> int:
@@ -131,16 +136,6 @@ class AnswerLog:
         with draft_beside(path) as draft:
             draft.write_text(json.dumps({"batch": number}), encoding="utf-8")
             os.replace(draft, path)
-
-    def after(self, number: int) -> list[LoggedBatch]:
-        """The records that follow a batch without a gap, in order."""
-        found = [batch for each in self.numbers() if each > number if (batch := self.batch(each)) is not None]
-        follows = {batch.previous: batch for batch in found}
-        chain = []
-        while (batch := follows.get(number)) is not None:
-            chain.append(batch)
-            number = batch.number
-        return chain
 
     def start(self) -> int:
         """The batch after which a reader begins that has read nothing."""

@@ -66,6 +66,7 @@ class AnswerLogSink:
         return known is not None
 
     def _publish(self, batch: Batch, rows: DataFrame) -> None:
+        self.log.forget_tries(batch.number)
         folder = f"data/{batch.number}-{secrets.token_hex(4)}"
         rows.write.format("parquet").options(**SPARED).save(spark_path(f"{self.log.root}/{folder}"))
         remove_empty(self.log.tree, folder, "parquet")

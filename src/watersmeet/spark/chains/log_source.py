@@ -10,6 +10,8 @@ Spark starts a Python process for each such stream of a query that starts, so th
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ from watersmeet.spark.worker.allocator import hand_back
 FORMAT = "watersmeet-answers"
 ARROW_ROWS = 100_000
 MOST_BYTES = 128 << 20  # of files that a batch takes, so that a reader that was away catches up in pieces
+LOOK_S = 0.05  # a log with nothing new is not looked at more often
 TASK_BYTES = 16 << 20  # of files that a task reads
 
 Offset = dict[str, Any]
@@ -54,6 +57,8 @@ class AnswersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.reader = reader
         self.schema = schema
         self.until: int | None = None  # the last batch of an available-now run
+        self._known: dict[int, LoggedBatch] = {}  # by their numbers, those that are still to be read
+        self._looked_at = -math.inf
 
     def initialOffset(self) -> Offset:  # noqa: N802
         return {"log": self.log.id, "batch": self.log.start()}
@@ -67,7 +72,12 @@ class AnswersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         number, nbytes = int(start["batch"]), 0
-        for batch in self._after(start):
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_S and self.until is None:
+            return start  # Spark asks a hundred times a second
+        batches = self._after(start)
+        self._looked_at = -math.inf if batches else now
+        for batch in batches:
             if self.until is not None and batch.number > self.until:
                 break
             number, nbytes = batch.number, nbytes + batch.nbytes
@@ -96,12 +106,22 @@ class AnswersReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.log.note_done(self.reader, int(end["batch"]))
 
     def _after(self, start: Offset) -> list[LoggedBatch]:
+        """The batches that follow one without a gap, in order."""
         if self.log.id != start["log"]:
             raise DataError(
                 f"{self.log.root} is another log than the one this query has read: the query whose answers "
                 "it has was begun anew. Start those that read it anew, too, with another checkpoint"
             )
-        return self.log.after(int(start["batch"]))
+        number = int(start["batch"])
+        there = [each for each in self.log.numbers() if each > number]
+        found = [self._known.get(each) or self.log.batch(each) for each in there]
+        self._known = {batch.number: batch for batch in found if batch is not None}
+        follows = {batch.previous: batch for batch in self._known.values()}
+        chain = []
+        while (batch := follows.get(number)) is not None:
+            chain.append(batch)
+            number = batch.number
+        return chain
 
 
 def _tasks(log: AnswerLog, batches: Sequence[LoggedBatch]) -> Iterator[Part]:
