@@ -330,7 +330,7 @@ class Session:
                 sources=own(sources),
                 sink=sink,
                 into=into,
-                reads=chains.reads(name),
+                awaits=chains.reads(name) if options.available_now else (),
                 checkpoint=checkpoint,
                 base=base,
                 options=options,

@@ -84,10 +84,10 @@ def test_streams_are_listed_once_even_in_a_self_join() -> None:
 
 def test_who_waits_for_the_watermark() -> None:
     counted = replace(QUERY, inputs=(QUERY.inputs[0], replace(QUERY.inputs[1], window=rows(5))))
-    assert (QUERY.is_delayed, QUERY.joins_delayed) == (False, False)
+    assert (QUERY.is_delayed, QUERY.joins_delayed, QUERY.waits_at_end) == (False, False, False)
     assert (counted.is_delayed, counted.joins_delayed) == (True, True)
     for waiting in (replace(QUERY, distinct=True), replace(QUERY, aggregate=Aggregate((), 1))):
-        assert (waiting.is_delayed, waiting.joins_delayed) == (True, False)
+        assert (waiting.is_delayed, waiting.joins_delayed, waiting.waits_at_end) == (True, False, True)
 
 
 def test_the_graph_names_the_inputs_in_order() -> None:

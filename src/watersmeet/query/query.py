@@ -257,6 +257,8 @@ class Query:
         lines = [f"into {self.sink}"] if self.sink else []
         for item in self.inputs:
             lines += [f"from {item.pretty()}", *(f"     {each.pretty()}" for each in item.stream.view)]
+            answers = [each.name for each in item.stream.origins if each.answers is not None]
+            lines += [f"     {name} is what query {name} answers" for name in answers]
         if self.tree:
             lines += self.tree.pretty().split("\n")
         else:

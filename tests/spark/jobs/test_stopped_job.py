@@ -49,17 +49,17 @@ class FakeJob(Job):
     def _read_reports(self) -> None: ...
 
 
-def new_job(checkpoint: FakeCheckpoint, *, is_delayed: bool = True) -> FakeJob:
+def new_job(checkpoint: FakeCheckpoint, *, waits_at_end: bool = True) -> FakeJob:
     rest: Any = dict.fromkeys(("spark", "sink", "base"))
     options = RunOptions(available_now=True, flush=True)
     found: Any = checkpoint
-    plan: Any = SimpleNamespace(query=SimpleNamespace(is_delayed=is_delayed))
+    plan: Any = SimpleNamespace(query=SimpleNamespace(waits_at_end=waits_at_end))
     return FakeJob(name="out", checkpoint=found, options=options, plan=plan, sources=Sources({}, {}), **rest)
 
 
 def test_a_flush_that_has_nothing_to_let_out_is_no_second_run() -> None:
     checkpoint = FakeCheckpoint()
-    job = new_job(checkpoint, is_delayed=False)
+    job = new_job(checkpoint, waits_at_end=False)
     job.start()
     finish(job)
     assert not job.is_running()

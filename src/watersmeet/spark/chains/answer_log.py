@@ -65,6 +65,7 @@ class AnswerLog:
 
     def open(self) -> str:
         """The log's id; a new one is made where there is no log."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.tree.create("id", secrets.token_hex(8))
         return self.id or ""
 

@@ -28,7 +28,7 @@ class PolledQuery(RunningQuery):
 
     sources: Sources
     read_smaller: ReadSmaller | None = None
-    reads: tuple[str, ...] = ()  # the queries whose answers are its tuples
+    awaits: tuple[str, ...] = ()  # the queries that have to end before it starts
     progress: Progress | None = None
     _smaller: int = 1  # how many times smaller than at the start batches are
     _pacing: Pacing | None = None
