@@ -39,9 +39,9 @@ VIEW_FAULTS = (
     ),
     Fault(
         "an answer says how far its stream has come",
-        "spark/exchange/collect.py",
-        "seen = None if has_marks else pc.max(",
-        "seen = pc.max(",
+        "kernel/progress/watermark.py",
+        "            return self.marks.get(stream, BEGINNING)\n",
+        "            return self.max_ts.get(stream, BEGINNING)\n",
         CHAINS,
     ),
     Fault(

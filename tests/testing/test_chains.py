@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
 from watersmeet.query import Stream
@@ -48,6 +49,9 @@ def random_select(random: Random, known: list[Stream], *, is_last: bool, plain: 
     where = (
         f" WHERE q0.v <= {random.choice(('q1.v', '60'))}" if kind == "JOIN" and random.random() < 0.5 else ""
     )
+    if is_last and kind == "JOIN" and not plain and random.random() < 0.3:
+        groups = "count(*) AS n, sum(q0.v) AS total, answer_time AS tick"
+        return f"SELECT q0.k, {groups} FROM {tables}{where} GROUP BY q0.k EMIT EVERY 3 SECONDS"
     return f"SELECT {distinct}{', '.join(selected[:1])}, {value} AS v{time} FROM {tables}{where}"
 
 
@@ -83,7 +87,15 @@ def test_answers_are_those_of_queries_over_all_answers_of_queries(routing: str, 
         sql = random_select(random, known, is_last=True, plain=routing != "shares")
         query = bind_query(sql, known)
         batches = random_batches(random, most_late_s=random.choice((1, 12)))
-        with ChainEngine(query, Setup(partitions=random.choice((1, 3))), Random(seed)) as engine:
+        setup = Setup(
+            routing=routing,
+            partitions=random.choice((1, 3)),
+            hot_values=random.random() < 0.5,
+            hot_min_rows=8,
+        )
+        with ChainEngine(query, setup, Random(seed)) as engine:
+            read = [stream.name for stream in engine.streams]
+            batches = [{name: batch[name] for name in read} for batch in batches]
             rows = [row for batch in batches[:3] for row in engine.step(batch).answers]
             engine.restart()
             rows += [row for batch in batches[3:] for row in engine.step(batch).answers]
@@ -134,6 +146,11 @@ def test_answers_wait_for_nothing_but_the_watermark_of_their_query() -> None:
     result = run_query(PIPELINE.format(join="JOIN", select="DISTINCT j.w"), batches)
     assert [step.answers for step in result.steps] == [[], [(7,)]]
     assert result.matches_oracle()
+
+
+def test_tuples_of_a_stream_of_answers_are_not_for_a_script_to_give() -> None:
+    with pytest.raises(ConfigurationError, match="tuples of j, which is not a declared stream here: s1, s2"):
+        run_query(PIPELINE.format(join="JOIN", select="j.w"), [{"J": [(1, 2, 3)]}])
 
 
 def moment(time: str) -> dt.datetime:

@@ -8,6 +8,7 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
+from watersmeet.errors import ConfigurationError
 from watersmeet.oracle.oracle import Clock, MicroBatch, Tuple, answer_tuples, run
 from watersmeet.query import BEGINNING, NEVER, Query, Stream
 from watersmeet.spark.chains.log_sink import mark_of
@@ -46,9 +47,24 @@ class ChainEngine:
         self._read: dict[tuple[str, str], int] = {}
         self._lag = lag
 
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The declared streams that any of the queries reads."""
+        every = (stream for engine in self.engines.values() for stream in engine.streams)
+        return tuple({each.name: each for each in every if each.answers is None}.values())
+
     def step(self, batch: Batch | Mapping[str, Sequence[Written]], now: int | str | None = None) -> Step:
         """Runs a micro-batch of every query, those first whose answers others read."""
         written = batch if isinstance(batch, Batch) else Batch(batch)
+        if not self.logs:
+            return self.engines[""].step(written, now)
+        rows = {name.lower(): rows for name, rows in written.rows.items()}
+        declared = [each.name for each in self.streams]
+        for name in rows.keys() - {known.lower() for known in declared}:
+            raise ConfigurationError(
+                f"the batch has tuples of {name}, which is not a declared stream here: {', '.join(declared)}"
+            )
+        written = replace(written, rows=rows)
         steps = {name: self._step(name, written, now) for name in self.queries}
         return steps[""]
 
@@ -103,7 +119,7 @@ class ChainEngine:
         engine, rows, marks = self.engines[name], dict[str, Sequence[Written]](), dict[str, int]()
         for stream in engine.streams:
             if stream.answers is None:
-                rows[stream.name] = batch.rows.get(stream.name, ())
+                rows[stream.name] = batch.rows.get(stream.name.lower(), ())
                 continue
             log, start = self.logs[stream.name], self._read.get((name, stream.name), 0)
             count = len(log.batches) - start

@@ -40,19 +40,21 @@ COUNTED = (
 
 
 @pytest.mark.parametrize(
-    ("derived", "selects"),
-    [(JOIN, [TWICE]), pytest.param(JOIN + DEEPER, [TWICE, COUNTED], marks=pytest.mark.variant)],
+    ("derived", "selects", "count"),
+    [(JOIN, [TWICE], 2), pytest.param(JOIN + DEEPER, [TWICE, COUNTED], 4, marks=pytest.mark.variant)],
 )
 def test_a_chain_is_stopped_and_resumed_with_each_answer_once(
-    derived: str, selects: list[str], spark: SparkSession, tmp_path: Path
+    derived: str, selects: list[str], count: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    case = write_case(tmp_path, selects, random_batches(seed=31, count=4), derived=derived, arrived=2)
+    case = write_case(
+        tmp_path, selects, random_batches(seed=31, count=count), derived=derived, arrived=count // 2
+    )
 
     def run(options: RunOptions) -> None:
         Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
 
     run(ONCE)
-    arrive(case, range(2, 4))
+    arrive(case, range(count // 2, count))
     run(TO_THE_END)
     case.check(spark)
 
@@ -62,7 +64,7 @@ def test_a_chain_that_is_killed_again_and_again_gives_each_answer_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """All queries run side by side, until the process is killed at any moment, with its JVM or without."""
-    rounds, rng = 6, Random(8)
+    rounds, rng = 4, Random(8)
     batches = random_batches(seed=33, count=2 * rounds, rows=25, keys=10)
     case = write_case(tmp_path, [TWICE, COUNTED], batches, derived=JOIN + DEEPER, arrived=0)
     request = Request(

@@ -5,7 +5,7 @@ and does not count for the punctuation. The batch's time is the one that Spark l
 batch, so a batch that is done again is judged as it was.
 
 Where a stream is the answers of a query, some of whose tuples are far ahead of others that are still to come,
-rows with a mark say how far it has come (`chains/`), and no tuple does.
+rows with a mark say how far it has come (`chains/`), and no tuple does. Such a row is none of its tuples.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Collected:
     null_times: int
     ahead: int = 0
     keyless: Keyless = field(default_factory=Keyless)
+    mark: int = UNKNOWN  # the largest so far
 
 
 def collect(
@@ -79,7 +80,7 @@ def collect(
 ) -> Iterator[Collected]:
     """The usable tuples of all rows in large batches; rows that are not usable count for the punctuation."""
     held: list[pa.RecordBatch] = []
-    rows, nbytes, null_times, ahead, max_ts, now_us = 0, 0, 0, 0, UNKNOWN, UNKNOWN
+    rows, nbytes, null_times, ahead, max_ts, now_us, mark = 0, 0, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
     keyless = Keyless()
     for batch in batches:
         if not batch.num_rows:
@@ -87,25 +88,25 @@ def collect(
         if NOW in batch.schema.names:
             now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
         rows += int(batch.num_rows)
-        if has_marks := MARK in batch.schema.names:  # they alone say how far the stream has come
-            newest = pc.max(batch.column(MARK)).as_py()
-            max_ts = max_ts if newest is None else max(max_ts, newest)
+        if MARK in batch.schema.names:
+            said = pc.max(batch.column(MARK)).as_py()
+            mark = mark if said is None else max(mark, said)
             batch = batch.filter(pc.is_null(batch.column(MARK)))
         null_times += int(batch.column(TS).null_count)
         if max_ahead_us is not None and now_us != UNKNOWN:
             kept = _without_ahead(batch, now_us + max_ahead_us)
             ahead += int(batch.num_rows - kept.num_rows)
             batch = kept
-        seen = None if has_marks else pc.max(batch.column(TS)).as_py()
+        seen = pc.max(batch.column(TS)).as_py()
         max_ts = max_ts if seen is None else max(max_ts, seen)
         keyless.count(batch, keys)
         held.append(usable(batch))
         nbytes += int(held[-1].nbytes)
         if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
-            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
+            yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless, mark)
             held, rows, nbytes, null_times, ahead, keyless = [], 0, 0, 0, 0, Keyless()
     if rows:
-        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless)
+        yield Collected(pa.concat_batches(held), max_ts, now_us, null_times, ahead, keyless, mark)
 
 
 def _without_ahead(batch: pa.RecordBatch, last_us: int) -> pa.RecordBatch:

@@ -121,10 +121,7 @@ def plan_levels(
     query's runs, as far as they are known.
     """
     planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
-    lateness = {
-        item.origin.name: LatenessPolicy(item.origin.lateness_us, item.origin.idle_after_us)
-        for item in inputs
-    }
+    lateness = {item.origin.name: LatenessPolicy.of(item.origin) for item in inputs}
     names = {item.name: item.origin.name for item in inputs}
     attributes = {
         item.name: len(item.stream.columns) - (item.stream.event_time is not None) for item in inputs
