@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.testing.outer_queries import leaf, node, query
 from watersmeet.query import (
     UNBOUNDED,
     Aggregate,
@@ -17,6 +18,7 @@ from watersmeet.query import (
     Expr,
     Input,
     JoinGraph,
+    JoinKind,
     Output,
     Pipeline,
     Query,
@@ -88,6 +90,11 @@ def test_who_waits_for_the_watermark() -> None:
     assert (counted.is_delayed, counted.joins_delayed) == (True, True)
     for waiting in (replace(QUERY, distinct=True), replace(QUERY, aggregate=Aggregate((), 1))):
         assert (waiting.is_delayed, waiting.joins_delayed, waiting.waits_at_end) == (True, False, True)
+
+
+def test_rows_that_wait_for_a_match_are_let_out_by_the_end_of_the_input() -> None:
+    kept = query(node(JoinKind.LEFT, leaf("a"), leaf("b"), ("a.k", "b.k")))
+    assert (kept.is_delayed, kept.waits_at_end) == (False, True)
 
 
 def test_the_graph_names_the_inputs_in_order() -> None:

@@ -17,13 +17,13 @@ from tests.spark.run_pipeline import Request
 from watersmeet.session import Session
 from watersmeet.spark.jobs.job import RunOptions
 
-ONCE = RunOptions(available_now=True)
 TO_THE_END = RunOptions(available_now=True, flush=True)
 
 JOIN = """
 CREATE STREAM j AS SELECT a.k, a.v AS w, b.v AS x, a.ts AS at
 FROM s1 [RANGE 4 SECONDS] AS a, s2 [RANGE 3 SECONDS] AS b WHERE a.k = b.k AND a.v <> b.v;
 """
+DISTINCT = JOIN.replace("SELECT a.k", "SELECT DISTINCT a.k").replace("AS at", "AS at, answer_time")
 TWICE = (
     "SELECT p.k, p.w, q.x, q.at, s.v, answer_time FROM j [RANGE 2 SECONDS] AS p, j [RANGE 2 SECONDS] AS q, "
     "s3 [RANGE 1 SECOND] AS s WHERE p.k = q.k AND q.k = s.k AND p.w < q.x"
@@ -40,22 +40,28 @@ COUNTED = (
 
 
 @pytest.mark.parametrize(
-    ("derived", "selects", "count"),
-    [(JOIN, [TWICE], 2), pytest.param(JOIN + DEEPER, [TWICE, COUNTED], 4, marks=pytest.mark.variant)],
+    ("derived", "selects", "count", "routing"),
+    [
+        (JOIN, [TWICE], 2, None),
+        pytest.param(JOIN + DEEPER, [TWICE, COUNTED], 4, None, marks=pytest.mark.variant),
+        pytest.param(JOIN, [TWICE], 2, "pipeline", marks=pytest.mark.variant),
+        pytest.param(DISTINCT, [TWICE], 2, None, marks=pytest.mark.variant),
+    ],
 )
 def test_a_chain_is_stopped_and_resumed_with_each_answer_once(
-    derived: str, selects: list[str], count: int, spark: SparkSession, tmp_path: Path
+    derived: str, selects: list[str], count: int, routing: str | None, spark: SparkSession, tmp_path: Path
 ) -> None:
     case = write_case(
         tmp_path, selects, random_batches(seed=31, count=count), derived=derived, arrived=count // 2
     )
 
-    def run(options: RunOptions) -> None:
+    def run(*, flush: bool) -> None:
+        options = RunOptions(available_now=True, flush=flush, routing=routing)
         Session(spark).run(case.file, checkpoint=case.checkpoint, options=options)
 
-    run(ONCE)
+    run(flush=False)
     arrive(case, range(count // 2, count))
-    run(TO_THE_END)
+    run(flush=True)
     case.check(spark)
 
 
