@@ -27,6 +27,7 @@ from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Strea
 from watersmeet.query.declared.event_time import EventTimeError
 from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.compile.compile import Compiler
+from watersmeet.spark.jobs.chains import Chains
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.dead_letters import plan_dead_letters
 from watersmeet.spark.jobs.job import Job, RunOptions
@@ -304,17 +305,20 @@ class Session:
         statistics: Statistics | None,
     ) -> Iterable[Job]:
         """A job for each query, planned but not started."""
-        tables = pipeline.tables
+        tables, chains = pipeline.tables, Chains(self.spark, root, queries)
         read = partial(read_sources, self.spark, pipeline.streams, base, options.limit, tables=tables)
         sources = read()
         for name, query in queries.items():
             checkpoint = Checkpoint(self.spark, query_folder(root, name))
-            sink = pipeline.sink(query.sink) if query.sink else None
+            sink = pipeline.sink(query.sink) if query.sink else chains.sink(name)
             with naming(name, of=len(queries)):
                 refuse_own_answers(query.streams, sink, base)
                 routing = options.routing or checkpoint.routing()
                 planned = self._plan(checkpoint.query(query), statistics, routing, options.limit)
                 plan = checkpoint.plan(planned, source_paths(query.streams, base))
+                chains.check(name, plan)
+                own = partial(chains.into, name=name)
+                into = chains.log_of(name)
                 has_ended = checkpoint.has_ended()
                 if has_ended and not options.flush:
                     raise checkpoint.refuse_ended()
@@ -323,13 +327,17 @@ class Session:
                 name=name,
                 plan=plan,
                 has_ended=has_ended,
-                sources=sources,
+                sources=own(sources),
                 sink=sink,
+                into=into,
+                awaits=chains.reads(name) if options.available_now else (),
                 checkpoint=checkpoint,
                 base=base,
                 options=options,
-                read_smaller=lambda smaller: read(smaller=smaller),
-                read_rest=partial(read_rest, self.spark, pipeline.streams, base, tables),
+                read_smaller=lambda smaller, own=own: own(read(smaller=smaller)),  # type: ignore[misc]
+                read_rest=lambda own=own: own(  # type: ignore[misc]
+                    read_rest(self.spark, pipeline.streams, base, tables)
+                ),
             )
 
     def _plan(

@@ -1,10 +1,12 @@
-"""Faults put into views and tables."""
+"""Faults put into views, tables and streams of answers."""
 
 from __future__ import annotations
 
 from tests.faults.fault import Fault
 
 VIEWS = ("tests/testing/test_views.py",)
+
+CHAINS = ("tests/testing/test_chains.py",)
 
 VIEW_FAULTS = (
     Fault(
@@ -34,5 +36,19 @@ VIEW_FAULTS = (
         "held = reading.branch.origin(column) if reading.branch is not None else column",
         "held = column",
         VIEWS,
+    ),
+    Fault(
+        "an answer says how far its stream has come",
+        "kernel/progress/watermark.py",
+        "            return self.marks.get(stream, BEGINNING)\n",
+        "            return self.max_ts.get(stream, BEGINNING)\n",
+        CHAINS,
+    ),
+    Fault(
+        "a mark forgets that rows without a match come later",
+        "spark/chains/log_sink.py",
+        "max(BEGINNING, watermark - delay_us)",
+        "max(BEGINNING, watermark)",
+        CHAINS,
     ),
 )

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.testing.outer_queries import leaf, node, query
 from watersmeet.query import (
     UNBOUNDED,
     Aggregate,
     Attribute,
     AttributeClass,
-    Block,
     Column,
     ColumnRef,
     Connector,
@@ -19,7 +19,6 @@ from watersmeet.query import (
     Input,
     JoinGraph,
     JoinKind,
-    JoinNode,
     Output,
     Pipeline,
     Query,
@@ -93,10 +92,9 @@ def test_who_waits_for_the_watermark() -> None:
         assert (waiting.is_delayed, waiting.joins_delayed, waiting.waits_at_end) == (True, False, True)
 
 
-def test_what_has_no_match_waits_for_the_watermark_and_comes_with_a_flush() -> None:
-    leaves = [Block(JoinGraph((item.alias,))) for item in QUERY.inputs]
-    outer = replace(QUERY, tree=JoinNode(JoinKind.LEFT, *leaves))
-    assert (outer.is_delayed, outer.waits_at_end) == (False, True)
+def test_rows_that_wait_for_a_match_are_let_out_by_the_end_of_the_input() -> None:
+    kept = query(node(JoinKind.LEFT, leaf("a"), leaf("b"), ("a.k", "b.k")))
+    assert (kept.is_delayed, kept.waits_at_end) == (False, True)
 
 
 def test_the_graph_names_the_inputs_in_order() -> None:

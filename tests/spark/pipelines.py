@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.strategies import to_arrow
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
-from watersmeet.query import Query
+from watersmeet.query import Query, Stream
 from watersmeet.sql import parse_pipeline
 
 SECOND_US = 1_000_000
@@ -52,6 +52,13 @@ class Case:
         return self.queries[0]
 
     @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The declared streams of the first query, also of those whose answers it reads."""
+        answers = [stream.answers for stream in self.query.answer_streams if stream.answers is not None]
+        read = {stream.name: stream for query in (*answers, self.query) for stream in query.streams}
+        return tuple(stream for stream in read.values() if stream.answers is None)
+
+    @property
     def file(self) -> Path:
         return self.folder / "pipeline.sql"
 
@@ -79,9 +86,10 @@ def write_case(
     stream_options: str = "",
     value_type: str = "BIGINT",
     arrived: int | None = None,
+    derived: str = "",
 ) -> Case:
     """The pipeline file and the first `arrived` batches (all of them, unless told), one a trigger."""
-    text = pipeline_text(select, stream_options, value_type)
+    text = pipeline_text(select, stream_options, value_type, derived)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pipeline.sql").write_text(text)
     case = Case(folder, parse_pipeline(text).queries, list(batches))
@@ -91,14 +99,17 @@ def write_case(
     return case
 
 
-def pipeline_text(select: str | Sequence[str], stream_options: str = "", value_type: str = "BIGINT") -> str:
-    """Three streams, and each query into a sink of its own: out, out2 and so on."""
+def pipeline_text(
+    select: str | Sequence[str], stream_options: str = "", value_type: str = "BIGINT", derived: str = ""
+) -> str:
+    """Three streams, what is `derived` from them, and each query into a sink of its own: out, out2, ..."""
     lines = [
         f"CREATE STREAM {name} (k BIGINT, v {value_type}, ts TIMESTAMP) "
         f"WITH (format = 'parquet', path = '{name}', event_time = 'ts', "
         f"lateness = '{LATENESS_S} seconds', 'option.maxFilesPerTrigger' = '1'{stream_options});"
         for name in ("s1", "s2", "s3")
     ]
+    lines.append(derived)
     for number, text in enumerate([select] if isinstance(select, str) else select, start=1):
         sink = "out" if number == 1 else f"out{number}"
         lines += [f"CREATE SINK {sink} WITH (format = 'parquet', path = '{sink}');"]
@@ -112,7 +123,7 @@ def arrive(case: Case, numbers: Iterable[int]) -> None:
     A stream that has nothing in a batch, but will again, gets an empty file: its n-th is of the n-th batch.
     """
     for number in numbers:
-        for stream in case.query.streams:
+        for stream in case.streams:
             tuples = case.batches[number].get(stream.name, ())
             if any(batch.get(stream.name) for batch in case.batches[number:]):
                 path = case.folder / stream.name / f"{number:04}.parquet"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.golden import check_golden
 from watersmeet.errors import SqlError
-from watersmeet.sql import bind_select, bind_views, parse_pipeline, parse_statements
+from watersmeet.sql import bind_derived, bind_select, parse_pipeline, parse_statements
 
 GOLDEN = Path(__file__).parent / "golden"
 SEPARATOR = "\n=====\n"
@@ -20,12 +20,15 @@ STREAMS = parse_pipeline((GOLDEN / "streams.sql").read_text()).streams
 
 
 def bind_over_shared_streams(text: str) -> str:
-    """The text's queries, pretty, over the shared streams and those it declares itself."""
+    """The text's queries, pretty, over the shared streams and those it declares itself; answers first."""
     statements = parse_statements(text, "case.sql")
     catalog = {stream.name: stream for stream in (*STREAMS, *statements.streams, *statements.tables)}
-    bind_views(statements, catalog)
+    derived = bind_derived(statements, catalog)
+    answers = [
+        f"stream {each.pretty()}\n{each.answers.pretty()}" for each in derived if each.answers is not None
+    ]
     queries = [bind_select(select, catalog, statements.sinks) for select in statements.selects]
-    return "\n\n".join(query.pretty() for query in queries)
+    return "\n\n".join([*answers, *(query.pretty() for query in queries)])
 
 
 @pytest.mark.parametrize("path", sorted((GOLDEN / "refusals").iterdir()), ids=lambda path: path.stem)

@@ -20,6 +20,7 @@ REF = "__ref"  # int64: where the rest of a tuple's payload is, when it comes af
 POSITION = "__position"  # int64: 0-based row position in the stream, for ROWS windows
 KEEP = "__keep"  # bool: whether the local filters hold, where rows are counted before filtering
 IN_VIEW = "__in_view"  # bool: whether a row that is to be packed is a tuple of its view at all
+MARK = "__mark"  # int64: in rows that are no tuples, before when no later tuple of their stream is
 KEPT = "__kept"  # float32: inclusion probability of a tuple, in chunks that were thinned by weight
 ANSWER_TS = "__answer_ts"  # int64: t, the largest event time of an answer's tuples
 TICK = "__tick"  # int64: the tick at which an answer is sampled

@@ -26,6 +26,12 @@ class Clock:
 
     times: Sequence[int | None] = ()
     starts: Sequence[int] = (BEGINNING,)
+    marks: Sequence[Mapping[str, int]] = ()  # with each micro-batch, how far streams of answers have come
+
+    def reached(self, stream: Stream, batch: int) -> int:
+        """How far a stream of answers has come with a micro-batch and those before it."""
+        said = (marks[stream.name] for marks in self.marks[: batch + 1] if stream.name in marks)
+        return max(said, default=BEGINNING)
 
     def time(self, batch: int) -> int | None:
         return self.times[batch] if batch < len(self.times) else None
@@ -61,13 +67,14 @@ def take_in(query: Query, batches: Iterable[MicroBatch], clock: Clock | None = N
     clocked: int | None = None  # the time of the batch before
     reached = BEGINNING
     for number, batch in enumerate(batches):
-        if not any(batch.get(name) for name in accepted):
+        marked = clock.marks[number] if number < len(clock.marks) else {}
+        if not any(batch.get(name) or name in marked for name in accepted):
             continue
         now = clock.time(number)
         for stream in query.streams:
             arrived = batch.get(stream.name, ())
             due = [tuple_ for tuple_ in arrived if not _is_ahead(stream, tuple_, now)]
-            in_time = [tuple_ for tuple_ in due if tuple_.ts >= reached]
+            in_time = [tuple_ for tuple_ in due if tuple_.ts >= reached or stream.answers is not None]
             accepted[stream.name] += in_time
             late[stream.name] += len(due) - len(in_time)
             ahead[stream.name] += len(arrived) - len(due)
@@ -78,7 +85,7 @@ def take_in(query: Query, batches: Iterable[MicroBatch], clock: Clock | None = N
         clocked = clocked if now is None else now
         waited_for = [stream for stream in query.streams if stream not in idle]
         if waited_for:
-            reached = max(reached, min(_bound(stream, accepted[stream.name]) for stream in waited_for))
+            reached = max(reached, min(_reached(stream, accepted, clock, number) for stream in waited_for))
     return Arrivals(accepted, late, ahead, reached)
 
 
@@ -91,6 +98,12 @@ def _bound(stream: Stream, seen: Sequence[Tuple]) -> int:
     """How far a stream has come, if its tuples are as late as they may be."""
     newest = max((tuple_.ts for tuple_ in seen), default=BEGINNING)
     return max(BEGINNING, newest - stream.lateness_us)
+
+
+def _reached(stream: Stream, seen: Mapping[str, Sequence[Tuple]], clock: Clock, batch: int) -> int:
+    if stream.answers is not None:
+        return clock.reached(stream, batch)
+    return _bound(stream, seen[stream.name])
 
 
 def _is_ahead(stream: Stream, tuple_: Tuple, now: int | None) -> bool:

@@ -31,16 +31,18 @@ from watersmeet.oracle.lifetimes import ends_of
 from watersmeet.oracle.outer import Combination, Joiner
 from watersmeet.oracle.views import branch_rows
 from watersmeet.query import (
+    ANSWER_TIME,
     BEGINNING,
     NEVER,
     Aggregate,
     Block,
+    Expr,
     Input,
     Query,
     Stream,
     Tree,
 )
-from watersmeet.query.values import canonical
+from watersmeet.query.values import canonical, instant_of
 
 __all__ = [
     "Answer",
@@ -51,9 +53,11 @@ __all__ = [
     "Run",
     "Tuple",
     "accept",
+    "answer_tuples",
     "answers",
     "bag",
     "emitted",
+    "is_instant",
     "run",
     "take_in",
     "watermark",
@@ -82,9 +86,41 @@ class Run:
 
 
 def run(query: Query, batches: Iterable[MicroBatch], flush: bool = False, clock: Clock | None = None) -> Run:
-    """Everything emitted once all batches are in; with `flush`, the end of the input is the end of time."""
-    came = take_in(query, batches, clock)
-    return Run(emitted(query, came.accepted, None if flush else came.watermark), came.late, came.ahead)
+    """Everything emitted once all batches are in; with `flush`, the end of the input is the end of time.
+
+    A stream of answers has those of its query over the same batches, unless these bring tuples of it. How far
+    it has come with each batch the clock says; as long as it does not, nothing is late beside it.
+    """
+    arrived = list(batches)
+    came = take_in(query, arrived, clock)
+    tuples = dict(came.accepted)
+    for stream in query.streams:
+        if stream.answers is not None and not any(stream.name in batch for batch in arrived):
+            tuples[stream.name] = answer_tuples(stream, run(stream.answers, arrived, flush, clock).rows)
+    return Run(emitted(query, tuples, None if flush else came.watermark), came.late, came.ahead)
+
+
+def answer_tuples(stream: Stream, rows: Iterable[Row]) -> list[Tuple]:
+    """The answers of a query as tuples of the stream that they are."""
+    assert stream.answers is not None
+    names = [column.name for column in stream.columns]
+    instants = [is_instant(stream.answers, output.expr) for output in stream.answers.select]
+    found = []
+    for row in rows:
+        values: dict[str, Any] = {
+            name: instant_of(value) if is_time and value is not None and name != stream.event_time else value
+            for name, value, is_time in zip(names, row, instants, strict=True)
+        }
+        found.append(Tuple(values.pop(str(stream.event_time)), values))
+    return found
+
+
+def is_instant(query: Query, expr: Expr) -> bool:
+    """Whether an output is t or the event time of an input, which rows have in whole microseconds."""
+    if not expr.is_column:
+        return expr.sql == ANSWER_TIME
+    ref = expr.columns[0]
+    return query.input(ref.alias).stream.event_time == ref.column
 
 
 def answers(query: Query, streams: Mapping[str, Sequence[Tuple]]) -> list[Answer]:

@@ -140,6 +140,15 @@ class Query:
         return tuple({item.stream.name: item.stream for item in self.inputs}.values())
 
     @property
+    def answer_streams(self) -> tuple[Stream, ...]:
+        """The streams of answers that it reads, and those that these read: each before it is read."""
+        found: dict[str, Stream] = {}
+        for stream in self.streams:
+            if stream.answers is not None:
+                found |= {each.name: each for each in (*stream.answers.answer_streams, stream)}
+        return tuple(found.values())
+
+    @property
     def tables(self) -> tuple[Stream, ...]:
         """The tables that views are joined with, each once."""
         found = (table for item in self.inputs for branch in item.stream.view for table in branch.tables)
@@ -258,6 +267,8 @@ class Query:
         lines = [f"into {self.sink}"] if self.sink else []
         for item in self.inputs:
             lines += [f"from {item.pretty()}", *(f"     {each.pretty()}" for each in item.stream.view)]
+            answers = [each.name for each in item.stream.origins if each.answers is not None]
+            lines += [f"     {name} is what query {name} answers" for name in answers]
         if self.tree:
             lines += self.tree.pretty().split("\n")
         else:
@@ -287,6 +298,13 @@ class Pipeline:
     links: tuple[Link, ...] = ()
     views: tuple[Stream, ...] = ()
     tables: tuple[Stream, ...] = ()
+    answer_streams: tuple[Stream, ...] = ()  # each may read those before it
+
+    @property
+    def every_query(self) -> tuple[Query, ...]:
+        """The queries of streams of answers, and those that are run for themselves."""
+        answers = (stream.answers for stream in self.answer_streams if stream.answers is not None)
+        return (*answers, *self.queries)
 
     def sink(self, name: str) -> Sink | None:
         return next((sink for sink in self.sinks if sink.name.lower() == name.lower()), None)
@@ -297,6 +315,9 @@ class Pipeline:
             f"table {table.name}({', '.join(c.pretty() for c in table.columns)})" for table in self.tables
         ]
         parts += [f"view {view.pretty()}" for view in self.views]
+        for stream in self.answer_streams:
+            assert stream.answers is not None
+            parts.append(f"stream {stream.pretty()}\n{stream.answers.pretty()}")
         parts += [f"sink {sink.pretty()}" for sink in self.sinks]
         parts += [f"site {site.pretty()}" for site in self.sites]
         parts += [f"link {link.pretty()}" for link in self.links]

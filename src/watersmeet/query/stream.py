@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from watersmeet.query.declared.event_time import ComputedTime
     from watersmeet.query.declared.table import Table
     from watersmeet.query.declared.view import Branch
+    from watersmeet.query.query import Query
 
 DAY_US = 86_400_000_000
 NO_LIMIT = "none"  # a max_ahead that refuses nothing
@@ -86,7 +87,9 @@ class Stream:
 
     Without `event_time` tuples are stamped on arrival, which a replay cannot repeat. A tuple whose event time
     is more than `max_ahead_us` ahead of the time of its micro-batch is in error: it is counted and left out.
-    A `computed_time` is a column that the source does not have. A view has no source: it has branches.
+    A `computed_time` is a column that the source does not have. A view has no source: it has branches. Nor
+    has a stream whose tuples are the `answers` of a query: its event time is answer_time, and that query says
+    how far it has come. So no tuple of it is ever late.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Stream:
     computed_time: ComputedTime | None = None
     view: tuple[Branch, ...] = ()
     table: Table | None = None  # it is no stream then
+    answers: Query | None = field(default=None, repr=False)
 
     def with_event_time(
         self, written: str | None, unit: str | None = None, format: str | None = None
@@ -164,6 +168,8 @@ class Stream:
         columns = ", ".join(column.pretty() for column in self.columns)
         if self.table is not None:
             return f"{self.name}({columns})"
+        if self.answers is not None:
+            return f"{self.name}({columns}) event time {self.event_time}, the answers of a query"
         facts = [f"event time {self.event_time}" if self.event_time else "stamped on arrival"]
         if self.computed_time is not None:
             facts = [f"{facts[0]} from {self.computed_time.pretty()}"]

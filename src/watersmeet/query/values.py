@@ -56,3 +56,8 @@ def order_key(value: Any) -> tuple[Any, ...]:
 def timestamp_us(moment: datetime) -> int:
     """Microseconds since the epoch; a moment without a zone is read as UTC."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def instant_of(microseconds: int) -> datetime:
+    """The moment so many microseconds after the epoch."""
+    return _EPOCH + microseconds * _MICROSECOND

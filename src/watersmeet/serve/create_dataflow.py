@@ -83,6 +83,13 @@ def draft_dataflow(
             f"{options.streams} declares table {parsed.tables[0].name}, and a shared dataflow serves streams "
             "alone. Run the queries that join it by themselves"
         )
+    if parsed.answers:
+        (first, *_) = parsed.answers
+        raise source.refuse(
+            "a shared dataflow serves streams, not the answers of queries",
+            first.sink or first.span,
+            "Run the file by itself: watersmeet run.",
+        )
     if parsed.views:
         (first, *_) = parsed.views
         raise source.refuse(

@@ -3,6 +3,7 @@
 parse_pipeline    a pipeline file, bound
 bind_query        one SELECT over given streams
 bind_stream       the view that a SELECT is
+bind_answers      the stream that the answers of a SELECT are
 parse_statements  a pipeline file, parsed only; then `bind_select` each SELECT once columns are known
 split_statements  the statements of a text as they are written, with their names
 """
@@ -10,10 +11,11 @@ split_statements  the statements of a text as they are written, with their names
 from watersmeet.sql.binding import (
     Infer,
     Statements,
+    bind_answers,
+    bind_derived,
     bind_query,
     bind_select,
     bind_stream,
-    bind_views,
     parse_pipeline,
     parse_statements,
 )
@@ -33,10 +35,11 @@ __all__ = [
     "Statements",
     "StreamDeclaration",
     "Written",
+    "bind_answers",
+    "bind_derived",
     "bind_query",
     "bind_select",
     "bind_stream",
-    "bind_views",
     "check_dead_letters",
     "parse_pipeline",
     "parse_statements",

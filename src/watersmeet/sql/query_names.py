@@ -78,5 +78,26 @@ def name_run_queries(source: Source, sinks: Sequence[str | None]) -> tuple[str, 
     return tuple(names)
 
 
+def check_answer_streams(names: Iterable[str], queries: Iterable[str]) -> None:
+    """Refuses names of streams of answers under which their queries could not keep their state."""
+    taken = {name.lower() for name in queries}
+    for name in names:
+        try:
+            check_name(name)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"stream {name} is the answers of a query that has its name: {error}"
+            ) from None
+        if name.lower().startswith(RESERVED) or name.lower().endswith(RESERVED_END):
+            raise ConfigurationError(
+                f"stream {name}: the checkpoint has files of its own called so. Rename it"
+            )
+        if name.lower() in taken:
+            raise ConfigurationError(
+                f"the query of stream {name} and another one would keep their state under the same name. "
+                f"{NAME_IT} that is another"
+            )
+
+
 def _refuse_in(source: Source, statements: Sequence[Written], advice: str) -> Refuse:
     return lambda index, problem: source.refuse(problem, statements[index].span, advice)

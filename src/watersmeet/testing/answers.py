@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from watersmeet.kernel import ANSWER_END, ANSWER_TS, ENDED, TICK
 from watersmeet.oracle.evaluate import Rows, evaluate, evaluate_group
-from watersmeet.oracle.oracle import Row
+from watersmeet.oracle.oracle import Row, is_instant
 from watersmeet.query import BEGINNING, Expr, Query
 from watersmeet.query.values import canonical, timestamp_us
 from watersmeet.spark.compile.tasks import DistinctTasks
@@ -170,10 +170,7 @@ def group_rows(
 
 def query_time(query: Query, expr: Expr) -> bool:
     """Whether an expression is an event time or t itself, which the oracle has in microseconds."""
-    if expr.is_column:
-        ref = expr.columns[0]
-        return query.input(ref.alias).stream.event_time == ref.column
-    return expr.sql == "answer_time"
+    return is_instant(query, expr)
 
 
 def output_type(query: Query, expr: Expr) -> str | None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.kernel import MARK
 from watersmeet.oracle.oracle import Clock, MicroBatch, Row
 from watersmeet.plan.multiquery import Registered, plan_dataflow
 from watersmeet.plan.physical import plan_physical
@@ -48,12 +49,18 @@ class InProcessEngine:
         self.arrived: list[MicroBatch] = []  # as the oracle takes it
         self.folder = Path(tempfile.mkdtemp(prefix="watersmeet-testing-"))  # files, and tables of hot values
         self.times: list[int | None] = []  # of the batches
+        self.marks: list[Mapping[str, int]] = []  # that came with the batches
         self.starts: list[int] = []  # of the runs after the first
         self._clock_us: int | None = None
         self._repeats = 0
         self._has_ended = False
         self._queries = queries
         self._dataflow = self._plan()
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether some stream of it is the answers of another query."""
+        return any(stream.answers is not None for stream in self.streams)
 
     def step(self, batch: Batch | Mapping[str, Sequence[Written]], now: int | str | None = None) -> Step:
         """Runs a micro-batch; `now` is its own time, which else stays where it was: unknown at first."""
@@ -65,7 +72,12 @@ class InProcessEngine:
         rows = read_batch(batch, self.streams)
         self.arrived.append(as_oracle(self.streams, rows))
         self.times.append(self._clock_us)
+        self.marks.append(batch.marks if isinstance(batch, Batch) else {})
         streams = {stream.name: stream for stream in self.streams}
+        for name, mark in self.marks[-1].items():
+            rows.setdefault(name, []).append(
+                {**dict.fromkeys(each.name for each in streams[name].columns), MARK: mark}
+            )
         arrived = Arrived(streams, rows, self._clock_us, self.setup.map_tasks)
         if self.setup.direct_files:
             arrived = replace(arrived, files=self._write(arrived))
@@ -165,7 +177,7 @@ class InProcessEngine:
     @property
     def clock(self) -> Clock:
         """The times of the batches and runs so far, as the oracle takes them."""
-        return Clock(tuple(self.times), self._starts)
+        return Clock(tuple(self.times), self._starts, tuple(self.marks))
 
 
 def _streams(queries: Sequence[Query]) -> tuple[Stream, ...]:

@@ -13,7 +13,8 @@ from watersmeet.oracle.oracle import Clock, MicroBatch, Row
 from watersmeet.query import NO_LIMIT, Query, Stream, parse_duration
 from watersmeet.sql import bind_query, parse_pipeline
 from watersmeet.testing.answers import query_time
-from watersmeet.testing.engine import InProcessEngine, Step
+from watersmeet.testing.chain import ChainEngine
+from watersmeet.testing.engine import Step
 from watersmeet.testing.script import Batch, Written
 from watersmeet.testing.setup import Setup
 
@@ -119,11 +120,11 @@ def run_query(
     """
     query = _find_query(sql, tuple(streams), sink)
     how = setup or Setup(**settings)
-    with InProcessEngine(query, how) as engine:
+    with ChainEngine(query, how) as engine:
         steps = [engine.step(batch) for batch in batches]
         if flush:
             steps.append(engine.end())
-        return Result(query, tuple(steps), tuple(engine.arrived), flush, engine.clock)
+        return Result(query, tuple(steps), tuple(engine.arrived(flush=flush)), flush, engine.clock)
 
 
 def _find_query(sql: str, streams: tuple[Stream, ...], sink: str | None) -> Query:

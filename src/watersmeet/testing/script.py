@@ -23,10 +23,14 @@ Written = Sequence[Any] | Mapping[str, Any] | Tuple  # a tuple as a test writes 
 
 @dataclass(frozen=True)
 class Batch:
-    """What arrives together, by stream, and the batch's own time, by which idle_after and max_ahead go."""
+    """What arrives together, by stream, and the batch's own time, by which idle_after and max_ahead go.
+
+    `marks` say of streams of answers before when no later tuple of theirs is.
+    """
 
     rows: Mapping[str, Sequence[Written]] = field(default_factory=dict)
     now: int | str | dt.datetime | None = None
+    marks: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_batch(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from watersmeet.kernel import IN_VIEW, TS
+from watersmeet.kernel import IN_VIEW, MARK, TS
 from watersmeet.oracle.evaluate import evaluate
 from watersmeet.oracle.views import branch_rows
 from watersmeet.query import Branch, Expr, Stream
@@ -86,7 +86,7 @@ def _view_rows(stream: Stream, branch: Branch, row: Row, now_us: int | None) -> 
     """What a branch makes of a row; a row that it leaves out stays, marked, with its event time alone."""
     nothing: dict[str, Any] = {column.name: None for column in branch.steps[-1].columns}
     made = [{**each, IN_VIEW: True} for each in branch_rows(branch, row)] or [{**nothing, IN_VIEW: False}]
-    return [{**each, TS: _time(stream, row, now_us)} for each in made]
+    return [{**each, TS: _time(stream, row, now_us), MARK: row.get(MARK)} for each in made]
 
 
 def _column(
@@ -95,6 +95,8 @@ def _column(
     name, sql, type_ = column
     if name == NOW:
         return pa.array([UNKNOWN if now_us is None else now_us] * len(rows), pa.int64())
+    if name == MARK:
+        return pa.array([row.get(MARK) for row in rows], pa.int64())
     if name == TS:
         values = [row[TS] if TS in row else _time(stream, row, now_us) for row in rows]
         return pa.array(values, pa.int64())

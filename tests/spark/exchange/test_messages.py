@@ -26,7 +26,7 @@ from watersmeet.spark.exchange.packed_chunk import PackedChunk
 from watersmeet.spark.multiquery.messages import LEVEL_MESSAGES
 
 SENT: list[Message] = [
-    Progress(bucket=7, input=1, max_ts=2**62 + 1, table=2**55 + 1, summary=b"[]"),
+    Progress(bucket=7, input=1, max_ts=2**62 + 1, table=2**55 + 1, summary=b"[]", mark=2**61 + 1),
     FileName(7, 0, "file:/a b.parquet", 5),
     EndOfInput(3),
     Positions.of(3, 1, RowPositions(4, np.array([5, 5, 8]))),

@@ -24,6 +24,7 @@ class FakeQuery:
     setbacks: list[WatersmeetError] = field(default_factory=list)
     has_ended: bool = False
     settled: bool = True
+    awaits: tuple[str, ...] = ()
 
     def start(self) -> None:
         if self.refusal is not None:

@@ -147,3 +147,37 @@ def test_a_run_that_loses_its_lock_stops_its_queries() -> None:
     assert log == ["start a", "stop a"]
     with pytest.raises(ConfigurationError, match="another has it"):
         run.follow()
+
+
+def test_a_query_waits_until_all_whose_answers_it_reads_have_ended() -> None:
+    log: list[str] = []
+    first, second = (FakeQuery(name, log, batches=count) for name, count in (("first", 2), ("second", 4)))
+    outer = FakeQuery("outer", log, awaits=("first", "second", "ended by an earlier run"))
+    last = FakeQuery("last", log, awaits=("outer",))
+    run = new_run([first, second, outer, last], [])
+    run.start()
+    assert log == ["start first", "start second"]
+    run.follow()
+    assert log == ["start first", "start second", "start outer", "start last"]
+    assert max(outer.batches, last.batches) < 0, "all have come to their end"
+
+
+def test_a_query_does_not_start_where_one_has_failed_whose_answers_it_reads() -> None:
+    log: list[str] = []
+    inner = FakeQuery("inner", log, failure=DataError("the disk is full"))
+    run = new_run([inner, FakeQuery("outer", log, awaits=("inner",)), FakeQuery("other", log)], [])
+    run.start()
+    with pytest.raises(WatersmeetError, match="2 of 3 queries have failed"):
+        run.follow()
+    assert str(run.failures["inner"]) == "the disk is full"
+    assert str(run.failures["outer"]) == "it reads the answers of inner, which has failed. Resume both"
+    assert log == ["start inner", "start other"]
+
+
+def test_what_waits_does_not_start_once_the_run_is_stopped() -> None:
+    log: list[str] = []
+    run = new_run([FakeQuery("inner", log, batches=0), FakeQuery("outer", log, awaits=("inner",))], [])
+    run.start()
+    run.stop()
+    assert not run.is_running()
+    assert "start outer" not in log

@@ -44,7 +44,10 @@ class StreamBounds:
     def advance(self, punctuation: Punctuation) -> dict[str, int]:
         """Closes a micro-batch; the bounds after it."""
         for stream, ts in punctuation.max_ts.items():
-            self.now[stream] = max(self.now[stream], bound_us(ts, self.lateness[stream]))
+            if not self.lateness[stream].by_marks:
+                self.now[stream] = max(self.now[stream], bound_us(ts, self.lateness[stream]))
+        for stream, mark in punctuation.marks.items():
+            self.now[stream] = max(self.now[stream], mark)
         self._silence.idle(punctuation)
         for name, watermark in self._watermarks.items():
             own = punctuation.of(watermark.lateness)
@@ -63,7 +66,8 @@ class StreamBounds:
             if self.now[stream] != BEGINNING
         }
         seen = {stream: self._last_seen_us[stream] for stream in streams if stream in self._last_seen_us}
-        return Watermark(lateness, min(self.now[stream] for stream in streams), max_ts, seen)
+        marks = {stream: self.now[stream] for stream, policy in lateness.items() if policy.by_marks}
+        return Watermark(lateness, min(self.now[stream] for stream in streams), max_ts, seen, marks)
 
     def snapshot(self) -> dict[str, Any]:
         sets = {name: watermark.snapshot() for name, watermark in self._watermarks.items()}

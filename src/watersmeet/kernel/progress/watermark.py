@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from watersmeet.query import BEGINNING, NEVER, Query
+from watersmeet.query import BEGINNING, NEVER, Query, Stream
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Punctuation:
     """What a micro-batch says of progress: largest event times by stream, the batch's own time, the end.
 
     `heard` are streams that brought rows, be it without a usable event time; `began_us` is when the run began
-    that planned the batch, as far as it is known.
+    that planned the batch, as far as it is known; `marks` are those of streams of answers.
     """
 
     max_ts: Mapping[str, int] = field(default_factory=dict)
@@ -33,24 +33,35 @@ class Punctuation:
     is_end: bool = False
     heard: frozenset[str] = frozenset()
     began_us: int = BEGINNING
+    marks: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, streams: Collection[str]) -> Punctuation:
         """What it says of some streams."""
         max_ts = {stream: ts for stream, ts in self.max_ts.items() if stream in streams}
-        return replace(self, max_ts=max_ts, heard=self.heard.intersection(streams))
+        marks = {stream: mark for stream, mark in self.marks.items() if stream in streams}
+        return replace(self, max_ts=max_ts, heard=self.heard.intersection(streams), marks=marks)
 
     @property
     def sources(self) -> frozenset[str]:
         """The streams that brought anything."""
-        return self.heard.union(self.max_ts)
+        return self.heard.union(self.max_ts, self.marks)
 
 
 @dataclass(frozen=True)
 class LatenessPolicy:
-    """How late tuples of a stream may be, and how long its silence is waited for."""
+    """How late tuples of a stream may be, and how long its silence is waited for.
+
+    A stream of answers goes `by_marks`: how far it has come is reported to it, and its tuples do not say.
+    """
 
     lateness_us: int = 0
     idle_after_us: int | None = None
+    by_marks: bool = False
+
+    @staticmethod
+    def of(stream: Stream) -> LatenessPolicy:
+        """What a declaration says."""
+        return LatenessPolicy(stream.lateness_us, stream.idle_after_us, stream.answers is not None)
 
 
 def bound_us(max_ts: int, lateness: LatenessPolicy) -> int:
@@ -59,7 +70,7 @@ def bound_us(max_ts: int, lateness: LatenessPolicy) -> int:
 
 
 def lateness_policies(query: Query) -> dict[str, LatenessPolicy]:
-    return {stream.name: LatenessPolicy(stream.lateness_us, stream.idle_after_us) for stream in query.streams}
+    return {stream.name: LatenessPolicy.of(stream) for stream in query.streams}
 
 
 def describe_policies(lateness: Mapping[str, LatenessPolicy]) -> str:
@@ -105,6 +116,7 @@ class Watermark:
     now: int = BEGINNING
     max_ts: dict[str, int] = field(default_factory=dict)
     _last_seen_us: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)  # of streams of answers
 
     def __post_init__(self) -> None:
         self._silence = Silence(self.lateness, self._last_seen_us)
@@ -113,11 +125,11 @@ class Watermark:
         """Closes a micro-batch."""
         for stream, ts in punctuation.max_ts.items():
             self.max_ts[stream] = max(ts, self.max_ts.get(stream, BEGINNING))
+        for stream, mark in punctuation.marks.items():
+            self.marks[stream] = max(mark, self.marks.get(stream, BEGINNING))
         idle = self._silence.idle(punctuation)
         bounds = [
-            bound_us(self.max_ts[stream], lateness) if stream in self.max_ts else BEGINNING
-            for stream, lateness in self.lateness.items()
-            if stream not in idle
+            self._bound(stream, lateness) for stream, lateness in self.lateness.items() if stream not in idle
         ]
         if punctuation.is_end:
             self.now = NEVER
@@ -125,9 +137,16 @@ class Watermark:
             self.now = max(self.now, min(bounds))
         return self.now
 
+    def _bound(self, stream: str, lateness: LatenessPolicy) -> int:
+        if lateness.by_marks:
+            return self.marks.get(stream, BEGINNING)
+        return bound_us(self.max_ts[stream], lateness) if stream in self.max_ts else BEGINNING
+
     def snapshot(self) -> dict[str, object]:
-        return {"now": self.now, "max_ts": self.max_ts, "last_seen_us": self._last_seen_us}
+        marks = {"marks": self.marks} if self.marks else {}
+        return {"now": self.now, "max_ts": self.max_ts, "last_seen_us": self._last_seen_us, **marks}
 
     @classmethod
     def restore(cls, lateness: Mapping[str, LatenessPolicy], snapshot: Mapping[str, Any]) -> Watermark:
-        return cls(lateness, snapshot["now"], dict(snapshot["max_ts"]), dict(snapshot["last_seen_us"]))
+        max_ts, seen = dict(snapshot["max_ts"]), dict(snapshot["last_seen_us"])
+        return cls(lateness, snapshot["now"], max_ts, seen, dict(snapshot.get("marks", {})))

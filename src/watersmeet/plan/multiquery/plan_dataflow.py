@@ -112,6 +112,11 @@ def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:
             f"query {registered.name} does not run in a shared dataflow: {reason}. Run it by itself"
         )
     for item in registered.query.inputs:
+        if item.stream.answers is not None:
+            raise QueryError(
+                f"query {registered.name}: {item.alias} are the answers of a query, and a shared dataflow "
+                "serves streams alone. Run the query by itself"
+            )
         if item.stream.view:
             raise QueryError(
                 f"query {registered.name}: {item.alias} is a view, and a shared dataflow serves streams "

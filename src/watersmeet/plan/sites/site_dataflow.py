@@ -71,6 +71,8 @@ def why_not_across_sites(query: Query) -> str | None:
     for item in query.inputs:
         if item.window.counts_rows:
             return f"{item.pretty()} counts rows, so the end of a tuple's lifetime is known only later"
+        if any(stream.answers is not None for stream in item.stream.origins):
+            return f"{item.alias} are the answers of another query"
         if item.stream.view:
             return f"{item.alias} is a view, or joined with a table"
         if item.stream.idle_after_us is not None:

@@ -46,7 +46,8 @@ def analyze(
         raise ConfigurationError("nothing to analyze: the pipeline has no query")
     streams: dict[str, StreamStatistics] = {}
     filters: dict[str, float] = {}
-    for stream in {stream.name: stream for query in pipeline.queries for stream in query.streams}.values():
+    read_by = {stream.name: stream for query in pipeline.every_query for stream in query.streams}
+    for stream in (each for each in read_by.values() if each.answers is None):
         if stream.event_time is None:
             raise ConfigurationError(
                 f"stream {stream.name} declares no event_time, so a sample does not show its rate:"
@@ -78,7 +79,7 @@ def _uses(pipeline: Pipeline, stream: Stream) -> _Uses:
     read: set[str] = set()
     joins: dict[str, JoinColumn] = {}
     filters: dict[str, None] = {}
-    for query in pipeline.queries:
+    for query in pipeline.every_query:
         for item in query.inputs:
             if item.stream.view:  # its columns are none of the stream's, which it may read any of
                 read.update(column.name for column in stream.columns if stream in item.stream.origins)

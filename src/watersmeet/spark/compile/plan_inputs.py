@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from watersmeet.kernel import IN_VIEW, KEEP, TS, Grid, InputLayout, StateLimit
+from watersmeet.kernel import IN_VIEW, KEEP, MARK, TS, Grid, InputLayout, StateLimit
 from watersmeet.query import Expr, Input, Query, Reading
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.compile.lay_out_tree import ComputedColumn
@@ -209,6 +209,8 @@ class InputPlanner:
             columns += (KEEP,) if layout.window.counts_rows else ()
         if leaves_out:  # not even a ROWS window counts it
             selected[IN_VIEW] = ProjectedColumn(IN_VIEW, in_view, "boolean")
+        if reading.stream.answers is not None:
+            selected[MARK] = ProjectedColumn(MARK, f"{quote_name(item.alias)}.{MARK}", "bigint")
         if self.reports_time:
             selected[NOW] = ProjectedColumn(NOW, NOW_SQL, "bigint")
         return tuple(selected.values()), columns

@@ -3,6 +3,9 @@
 A tuple whose event time is too far ahead of the batch's own time is in error: it is counted, goes no further,
 and does not count for the punctuation. The batch's time is the one that Spark logs with the offsets of the
 batch, so a batch that is done again is judged as it was.
+
+Where a stream is the answers of a query, some of whose tuples are far ahead of others that are still to come,
+rows with a mark say how far it has come (`chains/`), and no tuple does. Such a row is none of its tuples.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel import KEEP, TS
+from watersmeet.kernel import KEEP, MARK, TS
 from watersmeet.query import NEVER
 from watersmeet.spark.exchange.messages import UNKNOWN
 from watersmeet.spark.tuning import Tuning
@@ -65,6 +68,7 @@ class Collected:
     null_times: int
     ahead: int = 0
     keyless: Keyless = field(default_factory=Keyless)
+    mark: int = UNKNOWN  # the largest so far
 
 
 def collect(
@@ -76,7 +80,7 @@ def collect(
 ) -> Iterator[Collected]:
     """The usable tuples of all rows in large batches; rows that are not usable count for the punctuation."""
     held: list[pa.RecordBatch] = []
-    rows, nbytes, null_times, ahead, max_ts, now_us = 0, 0, 0, 0, UNKNOWN, UNKNOWN
+    rows, nbytes, null_times, ahead, max_ts, now_us, mark = 0, 0, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
     keyless = Keyless()
     for batch in batches:
         if not batch.num_rows:
@@ -84,6 +88,10 @@ def collect(
         if NOW in batch.schema.names:
             now_us = max(now_us, int(np.asarray(batch.column(NOW)).max()))
         rows += int(batch.num_rows)
+        if MARK in batch.schema.names:
+            said = pc.max(batch.column(MARK)).as_py()
+            mark = mark if said is None else max(mark, said)
+            batch = batch.filter(pc.is_null(batch.column(MARK)))
         null_times += int(batch.column(TS).null_count)
         if max_ahead_us is not None and now_us != UNKNOWN:
             kept = _without_ahead(batch, now_us + max_ahead_us)
@@ -96,10 +104,10 @@ def collect(
         nbytes += int(held[-1].nbytes)
         if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
             del batch
-            yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless)
+            yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless, mark)
             rows, nbytes, null_times, ahead, keyless = 0, 0, 0, 0, Keyless()
     if rows:
-        yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless)
+        yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless, mark)
 
 
 def _together(held: list[pa.RecordBatch]) -> pa.RecordBatch:

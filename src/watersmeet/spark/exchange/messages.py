@@ -40,6 +40,7 @@ class Progress:
     now_us: int = UNKNOWN  # the batch's own time, where some stream is judged by it
     table: int = 0  # the digest of the routing table by which the task has sent tuples
     summary: bytes = b""  # of the frequent values, for the first bucket
+    mark: int = UNKNOWN  # of a stream of answers: no later tuple of it is before
 
 
 @dataclass(frozen=True)

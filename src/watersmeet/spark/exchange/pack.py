@@ -89,6 +89,7 @@ class Pack:
             now_us=collected.now_us,
             table=table.digest,
             summary=summary,
+            mark=collected.mark,
         )
 
     def _dropped(self, collected: Collected) -> Dropped:

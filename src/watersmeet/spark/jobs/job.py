@@ -26,6 +26,7 @@ from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.metrics.symptoms import Symptoms
+from watersmeet.spark.sinks.target import BatchSink
 from watersmeet.spark.sinks.write_stream import write_stream
 from watersmeet.spark.sources.derived.tables import table_versions
 from watersmeet.spark.sources.known_options import describe_misspelt
@@ -63,6 +64,7 @@ class Job(PolledQuery):
     checkpoint: Checkpoint
     base: Path
     options: RunOptions
+    into: BatchSink | None = None  # where the answers go if others read them as a stream
     has_ended: bool = False  # by an earlier run, which has ended its input
     read_rest: Callable[[], Sources] | None = None  # all that the sources have left, in one batch
     _has_warned: bool = False
@@ -106,6 +108,7 @@ class Job(PolledQuery):
             trigger_us=self.options.trigger_us,
             available_now=is_finite,
             base=self.base,
+            into=self.into,
         )
         inputs = list(self._streams.items())
         leaves = [*(each.stream.name for each in self.plan.query.readings), None]  # then the control stream

@@ -10,7 +10,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Pipeline, Query
 from watersmeet.spark.storage.paths import has_scheme
 from watersmeet.sql import Source
-from watersmeet.sql.query_names import name_run_queries
+from watersmeet.sql.query_names import check_answer_streams, name_run_queries
 
 
 def read_text(path: Path) -> str:
@@ -29,13 +29,24 @@ def read_source(path: Path) -> Source:
 
 
 def name_queries(pipeline: Pipeline, source: Source) -> dict[str, Query]:
-    """The queries of a file by the names they are shown and kept under; refuses a file without any."""
+    """The queries of a file by the names they are shown and kept under; refuses a file without any.
+
+    A query whose answers are a stream has its name, and comes before those that read the stream. One that no
+    query reads, not even by another one, does not run.
+    """
     if not pipeline.queries:
         raise ConfigurationError(
             f"{source.file} declares streams but has no query: add a SELECT or INSERT INTO"
         )
     names = name_run_queries(source, [query.sink for query in pipeline.queries])
-    return dict(zip(names, pipeline.queries, strict=True))
+    read = {stream.name for query in pipeline.queries for stream in query.answer_streams}
+    answers = {
+        stream.name: stream.answers
+        for stream in pipeline.answer_streams
+        if stream.answers is not None and stream.name in read
+    }
+    check_answer_streams(answers, names)
+    return {**answers, **dict(zip(names, pipeline.queries, strict=True))}
 
 
 def query_folder(root: str, name: str) -> str:

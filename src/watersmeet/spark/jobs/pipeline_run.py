@@ -6,8 +6,9 @@ such as a sink that cannot be written to, is refused for the whole file.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -49,18 +50,22 @@ class PipelineRun:
     settle_s: float = SETTLE_S
     failures: dict[str, WatersmeetError] = field(default_factory=dict)
     _reported: dict[str, int] = field(default_factory=dict)  # of each query, how many setbacks and failures
+    _waiting: list[AnyJob] = field(default_factory=list)  # for all answers of others, which they read
+    _stopped: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Starts every query, a few at a time; where one is refused, all are stopped again.
 
-        The queries for dead letters come first. Their offsets are then no later than those of the jobs, so
-        a message that is malformed for a job reaches the dead letters too.
+        One that takes what there is now, and reads the answers of others, waits until they have ended: it is
+        started while the run is followed. The queries for dead letters come first. Their offsets are then no
+        later than those of the jobs, so a message that is malformed for a job reaches the dead letters too.
         """
         if self.lock is not None:
             self.lock.when_lost(self._stop_all)
         starting: list[DeadLetters | AnyJob] = []
         try:
-            for each in self._everything:
+            self._waiting.extend(job for job in self.jobs if self._awaited(job))
+            for each in self._started:
                 self._settle(starting)
                 self._start(each)
                 starting += [each] if each.name not in self.failures else []
@@ -120,7 +125,10 @@ class PipelineRun:
 
     def is_running(self) -> bool:
         """Whether some query has more to do; a flush starts its second part here."""
-        running = [self._ask(each, each.is_running, False) for each in self._everything]  # all are asked
+        runs = {each.name: self._ask(each, each.is_running, False) for each in self._started}  # all are asked
+        ended = {name for name, still in runs.items() if not still}
+        waiting = () if self._stopped.is_set() else tuple(self._waiting)
+        running = [*runs.values(), *(self._start_in_turn(job, ended) for job in waiting)]
         if not any(running) and self.lock is not None:
             self.lock.release()
         return any(running)
@@ -150,6 +158,7 @@ class PipelineRun:
             self.lock.release()
 
     def _stop_all(self) -> None:
+        self._stopped.set()
         problems: list[WatersmeetError] = []
         for each in (*self.jobs, *self.dead_letters):
             try:
@@ -168,6 +177,27 @@ class PipelineRun:
             if isinstance(explained, ConfigurationError):
                 raise name_failure(query.name, explained, of=len(self._everything)) from None
             self.failures[query.name] = explained
+
+    def _start_in_turn(self, job: AnyJob, ended: Set[str]) -> bool:
+        """Starts a query once all those have ended that it waits for; whether it waits on, or runs now."""
+        awaited = self._awaited(job)
+        if not {each.name for each in awaited} <= ended:
+            return True
+        self._waiting.remove(job)
+        if failed := [e.name for e in awaited if e.name in self.failures or e.failure is not None]:
+            self.failures[job.name] = WatersmeetError(
+                f"it reads the answers of {', '.join(failed)}, which has failed. Resume both"
+            )
+            return False
+        try:
+            self._start(job)
+        except WatersmeetError as error:  # a mistake in the file
+            self.failures[job.name] = error
+        return job.name not in self.failures
+
+    def _awaited(self, job: AnyJob) -> list[AnyJob]:
+        """The queries of this run that a query waits for; an earlier run may have ended others."""
+        return [each for each in self.jobs if each.name in job.awaits]
 
     def _settle(self, starting: list[DeadLetters | AnyJob]) -> None:
         """Waits until there is room for one more query that starts."""
@@ -195,6 +225,12 @@ class PipelineRun:
             for error, is_tried_again in events[self._reported.get(each.name, 0) :]:
                 on_failure(each.name, error, is_tried_again)
             self._reported[each.name] = len(events)
+
+    @property
+    def _started(self) -> list[DeadLetters | AnyJob]:
+        """All but those that wait for others."""
+        waiting = {job.name for job in self._waiting}
+        return [each for each in self._everything if each.name not in waiting]
 
     @property
     def _everything(self) -> tuple[DeadLetters | AnyJob, ...]:

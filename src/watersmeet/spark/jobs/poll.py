@@ -28,6 +28,7 @@ class PolledQuery(RunningQuery):
 
     sources: Sources
     read_smaller: ReadSmaller | None = None
+    awaits: tuple[str, ...] = ()  # the queries that have to end before it starts
     progress: Progress | None = None
     _smaller: int = 1  # how many times smaller than at the start batches are
     _pacing: Pacing | None = None

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.kernel import IN_VIEW, TS, LatenessPolicy
+from watersmeet.kernel import IN_VIEW, MARK, TS, LatenessPolicy
 from watersmeet.query import Branch, Reading, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
@@ -121,10 +121,7 @@ def plan_levels(
     query's runs, as far as they are known.
     """
     planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
-    lateness = {
-        item.origin.name: LatenessPolicy(item.origin.lateness_us, item.origin.idle_after_us)
-        for item in inputs
-    }
+    lateness = {item.origin.name: LatenessPolicy.of(item.origin) for item in inputs}
     names = {item.name: item.origin.name for item in inputs}
     attributes = {
         item.name: len(item.stream.columns) - (item.stream.event_time is not None) for item in inputs
@@ -209,6 +206,8 @@ class _LevelPlanner:
             texts.setdefault(column, (f"{stream}.{quote_name(column)}", types[column]))
         given = {column: TS if column == TS else f"__{n}" for n, column in enumerate(item.columns)}
         columns = [(safe, *texts[column]) for column, safe in given.items()]
+        if item.origin.answers is not None:
+            columns.append((MARK, f"{stream}.{MARK}", "bigint"))
         if self.reports_time:
             columns.append((NOW, NOW_SQL, "bigint"))
         pack = self._pack(item, tuple(given.values()))

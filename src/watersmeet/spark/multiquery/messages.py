@@ -34,6 +34,7 @@ class InputProgress:
     now_us: int = UNKNOWN
     null_times: int = 0  # tuples that were dropped because their event time was NULL
     ahead: int = 0  # tuples that were dropped because their event time was too far ahead of the batch's
+    mark: int = UNKNOWN  # of a stream of answers: no later tuple of it is before
     frequent: bytes = b""  # the frequent values of the task's tuples, where they matter
 
 

@@ -55,6 +55,7 @@ class SharedPack:
                 name=self.name,
                 rows=0 if number else int(whole.num_rows),
                 max_ts=collected.max_ts,
+                mark=collected.mark,
                 now_us=collected.now_us,
                 null_times=0 if number else collected.null_times,
                 ahead=0 if number else collected.ahead,

@@ -248,7 +248,8 @@ class LevelWork:
         said = [(self.plan.names[message.name], message.max_ts, message.now_us) for message in progress]
         is_end = any(isinstance(message, EndOfInput) for message in self.own)
         before = dict(state.bounds.now)
-        after = state.bounds.advance(punctuate(said, self.plan.starts, is_end=is_end))
+        marks = [(self.plan.names[message.name], message.mark) for message in progress]
+        after = state.bounds.advance(punctuate(said, self.plan.starts, is_end=is_end, marks=marks))
         reports = decode_reports(message.frequent for message in progress if message.frequent)
         state.live = state.live.followed(self.plan.ship.dataflow, reports, after)
         return before, after

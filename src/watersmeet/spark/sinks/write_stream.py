@@ -37,8 +37,11 @@ def write_stream(
     available_now: bool = False,
     base: Path,
     ready: bool = False,
+    into: BatchSink | None = None,
 ) -> StreamingQuery:
     """Starts the query that writes `frame` into the sink, resuming from the checkpoint.
+
+    `into` is given where the sink is no declared one.
 
     Answers get the columns that the sink adds; rows that are `ready`, as dead letters are, have them already.
 
@@ -56,7 +59,7 @@ def write_stream(
     keep_renames_safe(target.spark, target.checkpoint)
     with refusals_named(target.what, target.connector):
         writer = (
-            _writer(frame, target)
+            _writer(frame, target, into)
             .option("checkpointLocation", spark_path(target.checkpoint))
             .queryName(name)
             .outputMode("append")  # an answer, once given, is never taken back
@@ -69,9 +72,9 @@ def write_stream(
         return writer.start()
 
 
-def _writer(rows: DataFrame, target: Target) -> DataStreamWriter:
+def _writer(rows: DataFrame, target: Target, into: BatchSink | None) -> DataStreamWriter:
     hide_options(target.spark, target.connector)
-    opened = format_of(target.connector)
+    opened = format_of(target.connector) if into is None else lambda _: into
     kind = target.connector.format
     if opened is None or kind.lower() == formats.CONSOLE:
         # Any format whose package is installed; and the console, whose tables people know from Spark.

@@ -161,4 +161,5 @@ class BatchReader:
     def _punctuation(self) -> Punctuation:
         streams = self._plan.streams
         said = [(streams[each.input], each.max_ts, each.now_us) for each in self.arrived.progress]
-        return punctuate(said, self._plan.starts, is_end=self._is_end)
+        marks = [(streams[each.input], each.mark) for each in self.arrived.progress]
+        return punctuate(said, self._plan.starts, is_end=self._is_end, marks=marks)

@@ -3,10 +3,11 @@
 from watersmeet.sql.binding.bind import (
     Infer,
     Statements,
+    bind_answers,
+    bind_derived,
     bind_query,
     bind_select,
     bind_stream,
-    bind_views,
     parse_pipeline,
     parse_statements,
 )
@@ -14,10 +15,11 @@ from watersmeet.sql.binding.bind import (
 __all__ = [
     "Infer",
     "Statements",
+    "bind_answers",
+    "bind_derived",
     "bind_query",
     "bind_select",
     "bind_stream",
-    "bind_views",
     "parse_pipeline",
     "parse_statements",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from watersmeet.query import Column, JoinGraph, Link, Pipeline, Query, Sink, Site, Stream
+from watersmeet.sql.binding.answer_streams import refuse_aggregate, stream_of, stream_outputs
 from watersmeet.sql.binding.conditions import sort_conditions
 from watersmeet.sql.binding.disconnected import refuse_disconnected
 from watersmeet.sql.binding.functions import refuse_functions
@@ -35,6 +36,7 @@ from watersmeet.sql.syntax.declare import (
 from watersmeet.sql.syntax.declare_sites import at_declared_site, declare_links, declare_sites
 from watersmeet.sql.syntax.declare_tables import declare_table
 from watersmeet.sql.syntax.dialect import (
+    CreateAnswers,
     CreateLink,
     CreateSink,
     CreateSite,
@@ -63,6 +65,7 @@ class Statements:
     links: tuple[Link, ...] = ()
     views: tuple[Select, ...] = ()  # `sink` is where each is named
     tables: tuple[Stream, ...] = ()
+    answers: tuple[Select, ...] = ()  # streams of answers; `sink` is where each is named
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -75,9 +78,10 @@ def parse_statements(text: str, file: str = "") -> Statements:
     statements = parse_statement_list(source)
     streams = [item for item in statements if isinstance(item, CreateStream)]
     views = [item for item in statements if isinstance(item, CreateView)]
+    answers = [item for item in statements if isinstance(item, CreateAnswers)]
     tables = [item for item in statements if isinstance(item, CreateTable)]
     sinks = [item for item in statements if isinstance(item, CreateSink)]
-    named = [*streams, *tables, *views]
+    named = [*streams, *answers, *tables, *views]
     refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in named), "stream")
     refuse_duplicates(source, ((item.this.name, span_of(item.this)) for item in sinks), "sink")
     declarations = tuple(declare_stream(source, item) for item in streams)
@@ -92,6 +96,7 @@ def parse_statements(text: str, file: str = "") -> Statements:
         declare_links(source, links, sites, declarations),
         tuple(Select(source, each.expression, span_of(each.expression), each.this) for each in views),
         tuple(declare_table(source, each) for each in tables),
+        tuple(Select(source, each.expression, span_of(each.expression), each.this) for each in answers),
     )
     filled = [select.sink.name for select in declared.selects if select.sink is not None]
     check_dead_letters(declared.declarations, declared.sinks, filled)
@@ -108,32 +113,49 @@ def parse_pipeline(text: str, *, file: str = "", infer: Infer | None = None) -> 
         for declaration in statements.declarations
     )
     catalog = {stream.name: stream for stream in (*streams, *statements.tables)}
-    views = bind_views(statements, catalog)
+    derived = bind_derived(statements, catalog)
     queries = tuple(bind_select(select, catalog, statements.sinks) for select in statements.selects)
     return Pipeline(
-        streams, statements.sinks, queries, statements.sites, statements.links, views, statements.tables
+        streams,
+        statements.sinks,
+        queries,
+        statements.sites,
+        statements.links,
+        tuple(each for each in derived if each.answers is None),
+        statements.tables,
+        tuple(each for each in derived if each.answers is not None),
     )
 
 
-def bind_views(statements: Statements, catalog: dict[str, Stream]) -> tuple[Stream, ...]:
-    """The views that a file declares, each of which may read those before it; the catalog gets them too."""
-    return tuple(_add_view(select, catalog) for select in statements.views)
+def bind_derived(statements: Statements, catalog: dict[str, Stream]) -> tuple[Stream, ...]:
+    """The views and streams of answers of a file, each of which may read those before it.
+
+    The catalog gets them too.
+    """
+    in_order = sorted((*statements.views, *statements.answers), key=lambda select: select.span.start)
+    return tuple(
+        _add_view(select, catalog) if select in statements.views else _add_answers(select, catalog)
+        for select in in_order
+    )
 
 
 def bind_stream(name: str, text: str, streams: Iterable[Stream]) -> Stream:
     """The view that a SELECT is over given streams, as CREATE VIEW declares it."""
-    select = _only_select(Source(text))
+    return _add_view(_named(name, _only_select(Source(text))), {stream.name: stream for stream in streams})
+
+
+def _named(name: str, select: Select) -> Select:
+    """A SELECT as a declaration of this name has it."""
     named = exp.to_identifier(name, quoted=True)
-    span = select.span
-    named.meta[SPAN] = (span.start, span.end)
-    return _add_view(replace(select, sink=named), {stream.name: stream for stream in streams})
+    named.meta[SPAN] = (select.span.start, select.span.end)
+    return replace(select, sink=named)
 
 
 def _add_view(select: Select, catalog: dict[str, Stream]) -> Stream:
     """Binds a view, which may read the streams and views of the catalog, and adds it there."""
     assert select.sink is not None
     refuse_functions(select, shared=False, is_view=True)
-    refuse_unrepeatable_view(select, select.sink.name, catalog.values())
+    refuse_unrepeatable_view(select, f"view {select.sink.name}", catalog.values())
     known = {name.lower(): each for name, each in catalog.items()}
     try:
         view = bind_view(select.source, select.sink, select.tree, known)
@@ -141,6 +163,25 @@ def _add_view(select: Select, catalog: dict[str, Stream]) -> Stream:
         raise select.source.refuse(TOO_DEEP, select.span) from None
     catalog[view.name] = view
     return view
+
+
+def bind_answers(name: str, text: str, streams: Iterable[Stream]) -> Stream:
+    """The stream that the answers of a SELECT are, as CREATE STREAM ... AS declares it."""
+    return _add_answers(_named(name, _only_select(Source(text))), {each.name: each for each in streams})
+
+
+def _add_answers(select: Select, catalog: dict[str, Stream]) -> Stream:
+    """Binds a query whose answers are a stream, and adds that to the catalog."""
+    assert select.sink is not None
+    name = select.sink.name
+    refuse_unrepeatable_view(select, f"stream {name}", catalog.values())
+    known = {each.lower(): stream for each, stream in catalog.items()}
+    try:
+        query = _bind(replace(select, sink=None), known, (), shared=False, stream=name)
+    except RecursionError:
+        raise select.source.refuse(TOO_DEEP, select.span) from None
+    catalog[name] = stream_of(name, query)
+    return catalog[name]
 
 
 def bind_query(text: str, streams: Iterable[Stream]) -> Query:
@@ -171,7 +212,14 @@ def bind_select(
         raise select.source.refuse(TOO_DEEP, select.span) from None
 
 
-def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...], shared: bool) -> Query:
+def _bind(
+    select: Select,
+    catalog: Mapping[str, Stream],
+    sinks: tuple[Sink, ...],
+    shared: bool,
+    stream: str | None = None,
+) -> Query:
+    """The query; with `stream`, the answers are to be a stream of this name."""
     source = select.source
     sink = _find_sink(select, sinks)
     tree = refuse_unsupported(source, select.tree, select.span)
@@ -184,7 +232,8 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
         _refuse_shared_views(select, tables.scope)
     where, subqueries = cut_subqueries(tree)
     if subqueries or not tables.is_inner:
-        return _bind_joins(select, sink, bind_joins(tree, tables, where, subqueries, known), shared)
+        joins = bind_joins(tree, tables, where, subqueries, known)
+        return _bind_joins(select, sink, joins, shared, stream)
     scope = tables.scope
     trees = [*tables.conditions, *where]
     conditions = sort_conditions(scope, trees, tables.using)
@@ -194,6 +243,10 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
     distinct = _is_distinct(select)
     outputs, drafts = bind_outputs(scope, tree.expressions)
     aggregate = bind_aggregate(select, scope, outputs, drafts)
+    if stream is not None:
+        if aggregate is not None:
+            refuse_aggregate(select, stream)
+        outputs = stream_outputs(select, stream, outputs, drafts, distinct=distinct)
     has_lifetimes = distinct or aggregate is not None
     inputs = scope.inputs if has_lifetimes or shared else derive_windows(scope, trees, tables.windowless)
     return Query(
@@ -210,6 +263,12 @@ def _bind(select: Select, catalog: Mapping[str, Stream], sinks: tuple[Sink, ...]
 
 def _refuse_shared_views(select: Select, scope: Scope) -> None:
     for item in scope.inputs:
+        if item.stream.answers is not None:
+            raise select.source.refuse(
+                f"{item.alias} are the answers of a query, and a shared dataflow serves streams alone",
+                find_word(select.source, select.span, "FROM"),
+                "Run both queries with watersmeet run.",
+            )
         if item.stream.view:
             raise select.source.refuse(
                 f"{item.alias} is a view, and a shared dataflow serves streams alone",
@@ -218,12 +277,18 @@ def _refuse_shared_views(select: Select, scope: Scope) -> None:
             )
 
 
-def _bind_joins(select: Select, sink: Sink | None, joins: BoundJoins, shared: bool) -> Query:
+def _bind_joins(
+    select: Select, sink: Sink | None, joins: BoundJoins, shared: bool, stream: str | None
+) -> Query:
     """The query whose joins are not all inner ones as they are written."""
     tree = select.tree
     outputs, drafts = bind_outputs(joins.scope, tree.expressions)
     aggregate = bind_aggregate(select, joins.scope, outputs, drafts)
     distinct = _is_distinct(select)
+    if stream is not None:
+        if aggregate is not None:
+            refuse_aggregate(select, stream)
+        outputs = stream_outputs(select, stream, outputs, drafts, distinct=distinct)
     has_lifetimes = distinct or aggregate is not None or shared
     inputs = tuple(item.as_written() for item in joins.inputs) if has_lifetimes else joins.inputs
     if joins.tree is not None:
@@ -233,6 +298,8 @@ def _bind_joins(select: Select, sink: Sink | None, joins: BoundJoins, shared: bo
         if has_lifetimes:
             what = "DISTINCT" if distinct else "an aggregate"
             refuse_late_answers(select, joins.tree, inputs, what)
+        if stream is not None:
+            refuse_late_answers(select, joins.tree, inputs, f"stream {stream}")
     return Query(
         inputs=inputs,
         graph=joins.graph,

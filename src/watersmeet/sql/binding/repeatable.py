@@ -59,13 +59,13 @@ def refuse_unrepeatable(select: Select, sink: Sink | None, streams: Iterable[Str
 
 
 def refuse_unrepeatable_view(select: Select, name: str, streams: Iterable[Stream]) -> None:
-    """Refuses such a function in a declared view, whoever reads it."""
+    """Refuses such a function in a declared view or stream of answers, whoever reads it."""
     found = _first_unrepeatable(select, streams)
     if found is not None:
         raise select.source.refuse(
-            f"{found.what} {_CHANGES}, and view {name} would have other tuples",
+            f"{found.what} {_CHANGES}, and {name} would have other tuples",
             found.at,
-            "Compute it in the query that reads the view.",
+            f"Compute it in the query that reads {name}.",
         )
 
 

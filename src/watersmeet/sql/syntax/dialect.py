@@ -58,6 +58,12 @@ class CreateView(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class CreateAnswers(exp.Expression):
+    """CREATE STREAM this AS expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
 class CreateTable(exp.Expression):
     """CREATE TABLE name (columns) WITH (settings)."""
 
@@ -82,7 +88,7 @@ class CreateLink(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "settings": False}
 
 
-Declaration = CreateStream | CreateView | CreateTable | CreateSink | CreateSite | CreateLink
+Declaration = CreateStream | CreateAnswers | CreateView | CreateTable | CreateSink | CreateSite | CreateLink
 
 
 class InsertInto(exp.Expression):
@@ -213,13 +219,11 @@ class CqlParser(SparkParser):
         if self._match_text_seq("STREAM"):
             name = self._parse_name("stream")
             if self._match(TokenType.ALIAS):
-                raise self._refuse(
-                    f"stream {name.name} would be the answers of a query, whose progress no sink keeps",
-                    self._prev,
-                    f"Over one stream write CREATE VIEW {name.name} AS SELECT ... Join all in one FROM, or "
-                    "write the answers and answer_time into files, and declare these as a stream with "
-                    "event_time = 'answer_time' and a lateness as long as one stream may be behind another.",
-                )
+                query = self._parse_ddl_select()
+                if query is None:
+                    advice = f"Write CREATE STREAM {name.name} AS SELECT ... FROM ..."
+                    raise self._refuse("a stream of answers is a SELECT", self._curr, advice)
+                return self.expression(CreateAnswers(this=name, expression=query))
             columns = self._parse_wrapped_csv(self._parse_stream_column) if self._at_paren() else []
             return self.expression(
                 CreateStream(this=name, expressions=columns, settings=self._parse_settings())

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from watersmeet.kernel import IN_VIEW
+from watersmeet.kernel import IN_VIEW, MARK
 from watersmeet.query import Branch, Explode, Reading, Step, TableJoin
 from watersmeet.query.expression import quote_name
 from watersmeet.spark.sources.event_time import ARRIVAL_TIME
@@ -40,6 +40,8 @@ def view_rows(sources: Mapping[str, DataFrame], branch: Branch) -> DataFrame:
 def view_tuples(sources: Mapping[str, DataFrame], branch: Branch) -> DataFrame:
     """The tuples of the view alone."""
     frame = view_rows(sources, branch)
+    if MARK in frame.columns:
+        frame = frame.where(f"{MARK} IS NULL").drop(MARK)
     return frame.where(IN_VIEW).drop(IN_VIEW) if IN_VIEW in frame.columns else frame
 
 
@@ -65,7 +67,7 @@ def _step(frame: DataFrame, step: Step, sources: Mapping[str, DataFrame]) -> Dat
         if marked and not column.expr.is_column:
             text = f"CASE WHEN {IN_VIEW} THEN {text} END"
         selected.append(f"{text} AS {quote_name(column.name)}")
-    kept = [name for name in (ARRIVAL_TIME, *marked) if name in frame.columns]
+    kept = [name for name in (ARRIVAL_TIME, MARK, *marked) if name in frame.columns]
     return frame.selectExpr(*selected, *kept)
 
 
@@ -89,7 +91,7 @@ def _emptied(frame: DataFrame) -> DataFrame:
     selected = []
     for field in frame.schema.fields:
         name = quote_name(field.name)
-        kept = field.name == IN_VIEW or field.dataType.typeName().startswith("timestamp")
+        kept = field.name in (IN_VIEW, MARK) or field.dataType.typeName().startswith("timestamp")
         selected.append(name if kept else f"CASE WHEN {IN_VIEW} THEN {name} END AS {name}")
     return frame.selectExpr(*selected)
 

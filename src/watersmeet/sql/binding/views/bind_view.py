@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from watersmeet.query import (
+    ANSWER_TIME,
     UNBOUNDED,
     Branch,
     Column,
@@ -29,11 +30,11 @@ from watersmeet.query import (
 from watersmeet.query.expression import column_expr
 from watersmeet.sql.binding.expressions import bind_condition, bind_expr
 from watersmeet.sql.binding.outputs import bind_outputs
-from watersmeet.sql.binding.scope import Scope
+from watersmeet.sql.binding.scope import Reference, Scope
 from watersmeet.sql.binding.views.find_stream import NO_LIST, find_stream, windows_of
 from watersmeet.sql.binding.views.table_joins import join_tables, refuse_nested_join
 from watersmeet.sql.binding.views.view_types import element_type, typed
-from watersmeet.sql.syntax.refuse import Source, span_of
+from watersmeet.sql.syntax.refuse import SPAN, Source, span_of
 from watersmeet.sql.syntax.unsupported import refuse_in_view, refuse_recursion
 
 Catalog = Mapping[str, Stream]  # by lower-case names
@@ -46,6 +47,16 @@ class _Scope(Scope):
     """The names in a view; what its SELECT list explodes is `hidden`: no name of a person's means it."""
 
     hidden: Input | None = None
+
+    def resolve(self, node: exp.Column) -> Reference:
+        """A view has no answers: `answer_time` is a column of its stream, if that has one."""
+        if len(node.parts) == 1 and node.name.lower() == ANSWER_TIME and self.is_column(node.this):
+            column = exp.column(node.this.copy(), table=exp.to_identifier(self.owners(ANSWER_TIME)[0].alias))
+            span = span_of(node)
+            for part in column.walk():
+                part.meta[SPAN] = (span.start, span.end)
+            return super().resolve(column)
+        return super().resolve(node)
 
     def input(self, alias: str) -> Input | None:
         if self.hidden is not None and alias == self.hidden.alias:
@@ -206,7 +217,7 @@ def _columns(
     """The view's columns with what they are made of, and which of them is the event time."""
     made: Made = []
     for output, node in zip(outputs, nodes, strict=True):
-        expr = typed(source, name.name, output, node)
+        expr = typed(source, f"view {name.name}", output, node)
         made.append((Column(output.name, expr.type or ""), expr))
     time = item.stream.event_time
     if time is None:

@@ -19,7 +19,7 @@ _RETURNS = {
 }
 
 
-def typed(source: Source, view: str, output: Output, node: exp.Expr) -> Expr:
+def typed(source: Source, owner: str, output: Output, node: exp.Expr) -> Expr:
     """A column's expression with a type that is certain, cast to it where Spark may make another of it."""
     expr, inside = output.expr, node.this if isinstance(node, exp.Alias) else node
     if expr.is_column and expr.type:
@@ -27,7 +27,7 @@ def typed(source: Source, view: str, output: Output, node: exp.Expr) -> Expr:
     type_ = expr.type or _RETURNS.get(inside.name.lower() if isinstance(inside, exp.Anonymous) else "")
     if not type_:
         raise source.refuse(
-            f"the type of column {output.name} of view {view} is not certain",
+            f"the type of column {output.name} of {owner} is not certain",
             node,
             f"Say what it is: CAST({source.quote(inside)} AS ...) AS {output.name}.",
         )

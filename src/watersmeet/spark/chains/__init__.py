@@ -1,0 +1,1 @@
+"""The answers of a query as the stream of others: a durable log, its writer and its readers."""
