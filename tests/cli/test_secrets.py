@@ -93,6 +93,7 @@ def answered(folder: Path) -> bool:
     return any(path.stat().st_size for path in (folder / "out").glob("*.json"))
 
 
+@pytest.mark.variant  # a served dataflow has its options and messages by the same code
 def test_a_run_leaves_no_secret_behind_also_where_it_fails(folder: Path) -> None:
     (folder / "flow.sql").write_text(PIPELINE + FAILING["run"])
     arguments = [

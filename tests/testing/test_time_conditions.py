@@ -59,7 +59,7 @@ def random_batches(random: Random, query: Query) -> list[MicroBatch]:
         random.shuffle(drawn)
         return [Tuple(ts * S, {"k": random.randint(0, 3), "v": next(serial), "ts": ts * S}) for ts in drawn]
 
-    return [{name: tuples(start_s) for name in names} for start_s in range(0, 60, 10)]
+    return [{name: tuples(start_s) for name in names} for start_s in range(0, 40, 10)]
 
 
 def test_answers_are_those_of_the_query_without_windows(long_mode: bool) -> None:

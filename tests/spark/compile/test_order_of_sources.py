@@ -119,7 +119,8 @@ def _with_globs(case: Case) -> None:
 
 
 @pytest.mark.usefixtures("direct")
-@pytest.mark.parametrize("globs", [True, pytest.param(False, marks=pytest.mark.variant)])
+@pytest.mark.variant  # the tests above show the order, test_restart.py that queries are resumed
+@pytest.mark.parametrize("globs", [True, False])
 def test_a_mixed_query_is_resumed_under_a_limit_and_by_sparks_reader(
     globs: bool, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -43,8 +43,9 @@ def test_answers_are_the_oracles_where_files_are_read_directly(
 
 @pytest.mark.parametrize(
     ("routing", "variant", "seed"),
-    [("pipeline", "aggregate", 41), pytest.param("rewrite", "distinct", 11, marks=pytest.mark.variant)],
+    [("pipeline", "aggregate", 41), ("rewrite", "distinct", 11)],
 )
+@pytest.mark.variant  # tests/spark/multiquery/test_tails.py has tails behind levels
 def test_answers_are_the_oracles_behind_several_levels(
     routing: str, variant: str, seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -55,7 +56,8 @@ def test_answers_are_the_oracles_behind_several_levels(
     check(spark, tmp_path, case.query, case.batches[:3], routing=routing)
 
 
-@pytest.mark.parametrize("seed", [26, pytest.param(1, marks=pytest.mark.variant)], ids=["rows", "blobs"])
+@pytest.mark.variant  # its stages run through Spark in other tests, what they do is tested in process
+@pytest.mark.parametrize("seed", [26, 1], ids=["rows", "blobs"])
 def test_values_of_answers_that_end_later_are_the_oracles(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.pipelines import Case, arrive, pipeline_text, random_batches, write_case
@@ -33,6 +34,7 @@ def _due(case: Case) -> Counter[Any]:
     return oracle.bag([row for q in case.queries for row in oracle.run(q, case.batches).rows])
 
 
+@pytest.mark.variant  # tests/spark/sinks/test_files.py shares sinks
 def test_two_statements_that_share_a_sink_as_the_advice_for_union_says_and_one_more_above_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def _write(answers: DataFrame, case: Case) -> None:
     writer.trigger(availableNow=True).start(str(case.folder / "out")).awaitTermination()
 
 
+@pytest.mark.variant  # what is refused is shown with pipeline files below, and in tests/state_format
 def test_a_checkpoint_of_ones_own_is_refused_to_another_query_and_other_partitions(
     spark: SparkSession, tmp_path: Path, partitions: str
 ) -> None:

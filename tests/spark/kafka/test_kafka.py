@@ -66,6 +66,7 @@ def test_three_topics_into_one_and_what_is_malformed_into_another(
     assert read_batch(spark, stream, tmp_path).count() == packets.rows
 
 
+@pytest.mark.variant  # dead letters are in the first test, sinks that are files in tests/spark/sinks
 def test_dead_letters_in_files_come_once_and_from_the_first_message_on(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
