@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,11 +18,14 @@ from watersmeet.cli.terminal.messages import tell, waiting
 from watersmeet.cli.terminal.spark_log import temporary_log
 from watersmeet.cli.terminal.state_tables import render_state
 from watersmeet.errors import ConfigurationError
+from watersmeet.serve.registry.folder import RegistryFolder
+from watersmeet.serve.registry.record import read_record
+from watersmeet.session import Session
 from watersmeet.spark.inspect.open_state import open_states
 from watersmeet.spark.inspect.read_state import CheckpointState
 from watersmeet.spark.inspect.state_report import report_state
 from watersmeet.spark.session.failures import first_line
-from watersmeet.spark.storage.paths import spark_path
+from watersmeet.spark.storage.paths import has_scheme, spark_path
 
 WIDE = 200  # characters of a line that goes to a file or a program
 
@@ -29,7 +33,7 @@ WIDE = 200  # characters of a line that goes to a file or a program
 def state_command(
     checkpoint: Annotated[
         str,
-        typer.Argument(help="The checkpoint of a file, or of one of its queries.", metavar="DIR"),
+        typer.Argument(help="A pipeline file, a checkpoint, or a served folder.", metavar="PATH"),
     ],
     query: Annotated[str | None, typer.Option(help="Look at this query alone.", metavar="NAME")] = None,
     buckets: Annotated[bool, typer.Option("--buckets", help="A row for each bucket.")] = False,
@@ -53,7 +57,7 @@ def state_command(
     """
     settings = parse_settings(conf or ())
     with waiting("reading the state"), spark_session(master, settings, temporary_log()) as session:
-        states = _chosen(open_states(session.spark, checkpoint), query)
+        states = _chosen(_open(session, checkpoint), query)
         if tuples is None and export is None:
             _show(states, top, by_bucket=buckets, as_json=as_json)
             return
@@ -64,6 +68,16 @@ def state_command(
             _export(inputs, export)
         if tuples is not None:
             _print(_select(inputs, tuples), limit, as_json=as_json)
+
+
+def _open(session: Session, path: str) -> Mapping[str, CheckpointState]:
+    """The states under a path, which may be the folder of a shared dataflow."""
+    if not has_scheme(path) and Path(path).is_dir():
+        record = read_record(RegistryFolder(Path(path)))
+        if record is not None:
+            folder = f"{record.checkpoint}/spark"
+            return {Path(path).name: CheckpointState(session.spark, folder, record.dataflow)}
+    return open_states(session.spark, path)
 
 
 def _chosen(states: Mapping[str, CheckpointState], query: str | None) -> Mapping[str, CheckpointState]:

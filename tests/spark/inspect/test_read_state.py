@@ -48,6 +48,7 @@ def test_live_tuples_are_told_shown_and_exported(
     assert all(expected.values())
 
     [found] = open_states(spark, str(case.checkpoint)).values()
+    assert open_states(spark, str(case.checkpoint / "out")).keys() == {"out"}
     report = report_state(found, top=3)
     by_alias = {one.of: parts for one, parts in report.sections().items() if one.holds is Holding.TUPLES}
     assert {alias: sums(parts)["live"] for alias, parts in by_alias.items()} == {
@@ -77,5 +78,8 @@ def test_live_tuples_are_told_shown_and_exported(
 def test_what_has_no_state_is_said(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"there is no checkpoint in .*: name the folder"):
         open_states(spark, str(tmp_path))
+    (tmp_path / "flow.sql").touch()
+    with pytest.raises(ConfigurationError, match=r"there is no checkpoint in .*/\.watersmeet/flow: "):
+        open_states(spark, str(tmp_path / "flow.sql"))
     with pytest.raises(ConfigurationError, match="no batch of its query has been completed"):
         report_state(CheckpointState(spark, str(tmp_path)), top=1)

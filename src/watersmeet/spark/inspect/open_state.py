@@ -7,12 +7,19 @@ from pyspark.sql import SparkSession
 from watersmeet.errors import ConfigurationError
 from watersmeet.spark.inspect.read_state import CheckpointState
 from watersmeet.spark.jobs.checkpoint import RECORD, Checkpoint
-from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint
+from watersmeet.spark.jobs.pipeline_file import absolute_checkpoint, default_checkpoint
 from watersmeet.spark.storage.folder import Folder
+from watersmeet.spark.storage.paths import local_path
 
 
 def open_states(spark: SparkSession, path: str) -> dict[str, CheckpointState]:
-    """The state of each query whose checkpoint is at a path or one level below, by the folder's name."""
+    """The state of each query whose checkpoint is at a path or one level below, by the folder's name.
+
+    A pipeline file stands for the checkpoint that is its own unless another is named.
+    """
+    local = local_path(path)
+    if local is not None and local.is_file():
+        path = str(default_checkpoint(local))
     root = absolute_checkpoint(path).rstrip("/")
     folder = Folder(spark, root)
     try:

@@ -120,6 +120,11 @@ class CheckpointState:
 
     def inputs(self) -> dict[str, DataFrame]:
         """The live tuples of each input: the columns that are kept, the event time, the bucket."""
+        if "inputs" not in self.identity.state:
+            raise ConfigurationError(
+                "tuples are shown and exported of a query by itself: a shared dataflow keeps those of many "
+                "queries under names of its own"
+            )
         found: dict[str, list[DataFrame]] = {}
         for stage in self._stages:
             kept = {each.name: each for each in self._report(stage, top=0)}
@@ -158,18 +163,15 @@ class CheckpointState:
         return shown
 
     def _declared(self, of: str) -> dict[str, str]:
-        """The columns of an input, or of a stream of a shared dataflow, with their types."""
-        if "inputs" in self.identity.state:
-            named = {item["alias"]: item["columns"] for item in self.identity.state["inputs"]}
-        else:
-            named = {item["name"]: item["columns"] for item in self.identity.state["streams"]}
+        """The columns of an input, with their types."""
+        named = {item["alias"]: item["columns"] for item in self.identity.state["inputs"]}
         return dict(named.get(of, []))
 
     @cached_property
     def _place(self) -> dict[str, Any]:
         """Where and when a worker is to look."""
         return {
-            "grid": Grid(self.identity.shares),
+            "grid": Grid(self.identity.shares if "routing" in self.identity.state else ()),
             "labels": bucket_labels(self.identity.partitions),
             "watermark": BEGINNING if self.watermark is None else self.watermark,
         }

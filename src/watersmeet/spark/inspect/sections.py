@@ -68,9 +68,11 @@ Known = Section | SideOfTree
 def sections_of(
     identity: Identity, dataflow: SharedDataflow | None, names: Iterable[str]
 ) -> dict[str, Known]:
-    """The sections that hold rows, of those named; `dataflow` is of a query that is routed by levels."""
+    """The sections that hold rows, of those named; `dataflow` is of what is routed by levels."""
     if dataflow is not None:
-        return {name: found for name, found in _of_relations(dataflow) if name in set(names)}
+        known: dict[str, Known] = dict(_of_relations(dataflow))
+        known |= {name: Section("answers", Holding.ANSWERS) for name in names if name.startswith("#")}
+        return {name: known[name] for name in names if name in known}
     inputs = Inputs(identity)
     found: dict[str, Known] = {name: SideOfTree(inputs) for name in names if _SIDE.fullmatch(name)}
     found |= {name: section for name in names if (section := inputs.section(name)) is not None}
