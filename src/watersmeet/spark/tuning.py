@@ -39,9 +39,11 @@ class Tuning:
     reading_buckets: int = 4
 
     # Wide columns of files come after the join where a task's files have this many bytes of them in a row on
-    # the average, this many rows (fewer are not worth opening files again), and there are few buckets.
+    # the average, this many rows (fewer are not worth opening files again), and there are few buckets and few
+    # files: each part of the rows names them all.
     late_bytes: int = 256
     late_rows: int = 10_000
+    late_files: int = 1_000
     late_buckets: int = 4
 
     # Rows of a file decoded at once, or fewer where they are wide; and where only some rows are wanted.

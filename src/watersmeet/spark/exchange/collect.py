@@ -25,6 +25,7 @@ from watersmeet.spark.tuning import Tuning
 
 NOW = "__now"  # the batch's own time, where some stream is judged by it
 NOW_SQL = "unix_micros(current_timestamp())"  # what Spark logs with the offsets of a micro-batch
+FEW = 256  # batches that are held side by side; a batch of a few rows takes kilobytes beside its rows
 
 
 @dataclass
@@ -79,7 +80,7 @@ def collect(
     keys: Sequence[str] = (),
 ) -> Iterator[Collected]:
     """The usable tuples of all rows in large batches; rows that are not usable count for the punctuation."""
-    held: list[pa.RecordBatch] = []
+    held = _Held()
     rows, nbytes, null_times, ahead, max_ts, now_us, mark = 0, 0, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
     keyless = Keyless()
     for batch in batches:
@@ -100,21 +101,38 @@ def collect(
         seen = pc.max(batch.column(TS)).as_py()
         max_ts = max_ts if seen is None else max(max_ts, seen)
         keyless.count(batch, keys)
-        held.append(usable(batch))
-        nbytes += int(held[-1].nbytes)
+        nbytes += held.add(usable(batch))
         if rows >= tuning.chunk_rows or nbytes >= tuning.chunk_bytes:
             del batch
-            yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless, mark)
+            yield Collected(held.take(), max_ts, now_us, null_times, ahead, keyless, mark)
             rows, nbytes, null_times, ahead, keyless = 0, 0, 0, 0, Keyless()
     if rows:
-        yield Collected(_together(held), max_ts, now_us, null_times, ahead, keyless, mark)
+        yield Collected(held.take(), max_ts, now_us, null_times, ahead, keyless, mark)
 
 
-def _together(held: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all these batches, which are no longer held: they may be wide, and are there twice else."""
-    together = held[0] if len(held) == 1 else pa.concat_batches(held)
-    held.clear()
-    return together
+class _Held:
+    """Batches of rows to be sent together; many small ones, such as those of tiny files, are made one."""
+
+    def __init__(self) -> None:
+        self._large: list[pa.RecordBatch] = []
+        self._last: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Holds one more batch; returns its bytes."""
+        self._last.append(batch)
+        if len(self._last) == FEW:
+            self._large.append(pa.concat_batches(self._last))
+            self._last.clear()
+        return int(batch.nbytes)
+
+    def take(self) -> pa.RecordBatch:
+        """The rows of all batches, which are no longer held: they may be wide, and are there twice else."""
+        held = [*self._large, *self._last]
+        self._large.clear()
+        self._last.clear()
+        together = held[0] if len(held) == 1 else pa.concat_batches(held)
+        held.clear()
+        return together
 
 
 def _without_ahead(batch: pa.RecordBatch, last_us: int) -> pa.RecordBatch:

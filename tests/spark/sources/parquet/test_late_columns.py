@@ -40,6 +40,7 @@ def test_only_wide_text_of_many_rows_and_few_buckets_comes_late(tmp_path: Path) 
     assert late_columns(uris[:2], columns, DEFAULT.late_buckets) == ()
     assert late_columns(uris[2:], columns, DEFAULT.late_buckets) == ()
     assert late_columns(uris[:1], columns, DEFAULT.late_buckets + 1) == ()
+    assert late_columns(uris[:1] * (DEFAULT.late_files + 1), columns, DEFAULT.late_buckets) == ()
     assert late_columns(uris[:1], [columns[0], columns[2]], DEFAULT.late_buckets) == ()
 
 

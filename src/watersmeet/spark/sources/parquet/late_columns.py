@@ -6,7 +6,7 @@ task sends wide text as a reference, the number of a file and of a row in it, an
 itself, in the same micro-batch. What it keeps beyond the batch it keeps whole, so a file is needed no longer
 than Spark's own reader would need it.
 
-Every bucket decodes every file again, so this pays while there are few.
+Every bucket opens every file again, so this pays while there are few of either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def late_columns(
 ) -> tuple[FileColumn, ...]:
     """The columns of these files that are sent as references; none where that does not pay."""
     wide = wide_columns(columns)
-    if not wide or buckets > tuning.late_buckets:
+    if not wide or buckets > tuning.late_buckets or len(uris) > tuning.late_files:
         return ()
     sizes = [bytes_and_rows(uri, wide) for uri in uris]
     rows = sum(count for _, count in sizes)
