@@ -154,5 +154,7 @@ def test_the_example_as_it_stands(spark: SparkSession, broker: Broker, tmp_path:
     assert answers.count() == job.progress.totals.answers > 100
     assert answers.where("key = get_json_object(value, '$.dest')").count() == answers.count()
     assert spark.read.json(str(tmp_path / "letters")).count() == job.progress.totals.malformed > 10
-    assert job.progress.totals.rows + job.progress.totals.malformed == 6000
+    topics = [read_topic(spark, broker, f"packets-{router}").count() for router in ("r1", "r2", "r3")]
+    assert min(topics) >= 2000  # Spark sends again what a broker under load has not confirmed
+    assert job.progress.totals.rows + job.progress.totals.malformed == sum(topics)
     assert job.progress.totals.late == 0
