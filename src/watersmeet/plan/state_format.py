@@ -218,25 +218,29 @@ def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
     return described
 
 
-def describe_change(old: str, new: str) -> str:
-    """Why a checkpoint of the fingerprint `old` does not fit the query of `new`, in words."""
+def describe_change(old: str, new: str, known: Facts | None = None) -> str:
+    """Why a checkpoint of the fingerprint `old` does not fit the query of `new`, in words.
+
+    What is `known` of the old query takes the place of what its fingerprint says.
+    """
     if _FORMAT.match(old):
         return describe_other_format(old)
     try:
         stored = json.loads(old)
         if stored["format"] != STATE_FORMAT:
             return describe_other_format(f"state format {stored['format']}")
-        before, now = facts_of(stored), facts_of(json.loads(new))
+        before, now = known or facts_of(stored), facts_of(json.loads(new))
     except (ValueError, LookupError, TypeError):
         return "the state was not written by Watersmeet, or is damaged. Start anew with another checkpoint"
+    lines = [f"  {line}\n" for line in describe_differences(before, now)]
     return (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        f"{''.join(_differences(before, now))}"
+        f"{''.join(lines)}"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
 
 
-def _differences(before: Facts, now: Facts) -> Iterator[str]:
+def describe_differences(before: Facts, now: Facts) -> Iterator[str]:
     """A line for each fact that differs, without those that only follow from another one."""
     differ = {fact for fact in (*before, *now) if before.get(fact) != now.get(fact)}
     new_or_gone = {owner for owner, _ in before} ^ {owner for owner, _ in now}
@@ -248,7 +252,7 @@ def _differences(before: Facts, now: Facts) -> Iterator[str]:
             label = f"{about} of {owner}" if owner else about
             old, new = (facts.get((owner, about), "none") for facts in (before, now))
             between = " " if len(label + old + new) < LINE else "\n    "
-            yield f"  {label}: {old} in the checkpoint,{between}{new} in the query\n"
+            yield f"{label}: {old} in the checkpoint,{between}{new} in the query"
 
 
 def describe_other_format(written: str) -> str:
