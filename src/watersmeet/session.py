@@ -27,7 +27,9 @@ from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Strea
 from watersmeet.query.declared.event_time import EventTimeError
 from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.compile.compile import Compiler
+from watersmeet.spark.inspect.read_state import read_progress
 from watersmeet.spark.jobs.chains import Chains
+from watersmeet.spark.jobs.change_over import ChangeOver
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.dead_letters import plan_dead_letters
 from watersmeet.spark.jobs.job import Job, RunOptions
@@ -315,7 +317,14 @@ class Session:
                 refuse_own_answers(query.streams, sink, base)
                 routing = options.routing or checkpoint.routing()
                 planned = self._plan(checkpoint.query(query), statistics, routing, options.limit)
-                plan = checkpoint.plan(planned, source_paths(query.streams, base))
+                change = ChangeOver(
+                    spark=self.spark,
+                    sink=sink,
+                    evolve=options.evolve,
+                    accept_gap=options.accept_gap,
+                    progress=partial(read_progress, self.spark, checkpoint.spark_folder),
+                )
+                plan = checkpoint.plan(planned, source_paths(query.streams, base), change)
                 chains.check(name, plan)
                 own = partial(chains.into, name=name)
                 into = chains.log_of(name)
@@ -327,6 +336,7 @@ class Session:
                 name=name,
                 plan=plan,
                 has_ended=has_ended,
+                changes=tuple(change.said),
                 sources=own(sources),
                 sink=sink,
                 into=into,

@@ -38,12 +38,13 @@ from watersmeet.plan.state_format import (
     facts_of,
     identity_from_json,
 )
-from watersmeet.query import BEGINNING, NEVER, Expr, Input, Query, Window
+from watersmeet.query import BEGINNING, Expr, Input, Query, Window
 from watersmeet.query.window import window_from_json
 
 ByAlias = Mapping[str, tuple[str, ...]]
 
 _FREE = {("", "SELECT"), ("", "conditions over several inputs")}
+LAST_YEAR_US = 253_402_300_799 * 1_000_000  # what comes after the year 9999 never comes
 _BOUND = re.compile(r"(?P<column>.+?) (?P<sign><=|>=|<|>) (?P<number>-?\d+(\.\d+)?)")
 
 
@@ -162,7 +163,7 @@ class Gap:
 
     @property
     def is_endless(self) -> bool:
-        return self.until_us == NEVER
+        return self.until_us > LAST_YEAR_US
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class TakeOver:
     differences: tuple[str, ...]
     on_request: tuple[str, ...]  # what makes kept tuples another set than the old query's, in words
     missing: tuple[Missing, ...]
-    changes_windows: bool
+    has_new_window: bool
 
     def gaps(self, progress: Progress) -> tuple[Gap, ...]:
         """What is missing of the answers of the changed query."""

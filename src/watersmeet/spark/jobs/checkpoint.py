@@ -3,13 +3,19 @@
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
     DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams and of the folder
-                         itself, and whether the input has been ended
+                         itself, whether the input has been ended, and, of a query that has been changed,
+                         from which batch on it holds, and the query before it
     DIR/progress.json    what the query last reported of itself, for `watersmeet size`
     DIR/run.json         whether a run has begun and not ended, and how small its batches were made
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
 is resumed with the number of partitions and the routing it was started with, whatever the session's settings
 and statistics are now: the state was cut by them. What else must be the same, `plan.state_format` says.
+
+Where a changed query may go on with the state (`plan.take_over`), the record names both: writing it is the
+change. It holds from the first batch that was not completed. If that batch had been planned for the old
+query, it is done again for the new one, unless the sink has it already. Until a batch of the new query is
+completed the old one counts, so the file may as well be changed back.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.predecessor import Predecessor
 from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
     StateIdentity,
@@ -32,9 +39,13 @@ from watersmeet.plan.state_format import (
     describe_other_format,
     identity_from_json,
 )
+from watersmeet.plan.take_over import KeptState, check_again, take_over
 from watersmeet.query import UNBOUNDED, Query
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
+from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
+from watersmeet.spark.jobs.change_over import ChangeOver
+from watersmeet.spark.sinks.changed_columns import Columns
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.paths import local_path, spark_path, unpatterned
@@ -56,11 +67,15 @@ class Record:
     pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
     paths: Paths = field(default_factory=dict)  # of the streams that are files
     folder: str = ""  # of the checkpoint itself
+    kept: KeptState | None = None  # None: the query was last run before it could be changed
+    changed: Changed | None = None
 
     def to_json(self) -> dict[str, Any]:
         pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
         fields = {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
-        return {**fields, "paths": dict(self.paths), "folder": self.folder}
+        fields |= {"paths": dict(self.paths), "folder": self.folder}
+        fields |= {} if self.kept is None else {"kept": self.kept.to_json()}
+        return fields | ({} if self.changed is None else {"changed": self.changed.to_json()})
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Record:
@@ -74,6 +89,48 @@ class Record:
             pipeline,
             dict(fields.get("paths", {})),  # a stream that has none recorded may be read from anywhere
             fields.get("folder", ""),
+            KeptState.from_json(fields["kept"]) if "kept" in fields else None,
+            Changed.from_json(fields["changed"]) if "changed" in fields else None,
+        )
+
+    def resume(self, fresh: PhysicalPlan) -> PhysicalPlan:
+        """A plan with what this one was started with, if it is of the same query."""
+        return replace(
+            fresh,
+            query=check_again(fresh.query, self.kept.unchecked) if self.kept is not None else fresh.query,
+            partitions=self.identity.partitions,
+            routing=_resumed(fresh.routing, self),
+            predecessor=self.changed.predecessor if self.changed is not None else None,
+        )
+
+
+@dataclass(frozen=True)
+class Changed:
+    """That a query has taken the place of another, from a batch on.
+
+    `columns` are all that its sink may hold. `replaced` is the query before it, as long as it may count.
+    """
+
+    since: int
+    predecessor: Predecessor
+    columns: Columns
+    replaced: Record | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "since": self.since,
+            "predecessor": self.predecessor.to_json(),
+            "columns": [list(each) for each in self.columns],
+            "replaced": None if self.replaced is None else self.replaced.to_json(),
+        }
+
+    @staticmethod
+    def from_json(fields: Mapping[str, Any]) -> Changed:
+        return Changed(
+            fields["since"],
+            Predecessor.from_json(fields["predecessor"]),
+            tuple((name, type_) for name, type_ in fields["columns"]),
+            None if fields["replaced"] is None else Record.from_json(fields["replaced"]),
         )
 
 
@@ -88,10 +145,13 @@ class Checkpoint:
     def spark_folder(self) -> str:
         return f"{self.folder}/spark"
 
-    def plan(self, fresh: PhysicalPlan, paths: Paths = NO_PATHS) -> PhysicalPlan:
+    def plan(
+        self, fresh: PhysicalPlan, paths: Paths = NO_PATHS, change: ChangeOver | None = None
+    ) -> PhysicalPlan:
         """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query.
 
-        `paths` are where its streams are read from; refuses those that do not take in the old ones.
+        `paths` are where its streams are read from; refuses those that do not take in the old ones. Another
+        query is refused, unless a `change` may go through.
         """
         record = self._read()
         if record is None or not (record.ended or self._holds(BATCHES)):
@@ -99,13 +159,56 @@ class Checkpoint:
             return fresh
         if not record.ended and is_elsewhere(self.folder, record.folder):
             raise ConfigurationError(describe_elsewhere(self.folder, record.folder))
-        written = record.identity
-        resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
-        if resumed.fingerprint != written.fingerprint:
-            raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
-        if not record.ended:  # or nothing is read any more
-            self._move(record, paths)
-        return resumed
+        changed, known = record.changed, [record]
+        is_new = changed is not None and committed_batch(self._files) < changed.since
+        if changed is not None and changed.replaced is not None and is_new:
+            known.append(changed.replaced)  # nothing has come of the change yet
+        for each in known:
+            resumed = each.resume(fresh)
+            if resumed.fingerprint == each.identity.fingerprint:
+                if not record.ended:  # or nothing is read any more
+                    self._move(record, replace(each, kept=each.kept or KeptState.of(resumed)), paths)
+                return resumed
+        return self._change(record, known[-1], fresh, paths, change)
+
+    def _change(
+        self, record: Record, old: Record, fresh: PhysicalPlan, paths: Paths, change: ChangeOver | None
+    ) -> PhysicalPlan:
+        """The plan of a changed query on the state of the old one; writing the record is the change."""
+        plain = replace(
+            fresh, partitions=old.identity.partitions, routing=_resumed(fresh.routing, old), predecessor=None
+        )
+        if change is None or old.kept is None or record.ended:
+            refusal = describe_change(old.identity.fingerprint, plain.fingerprint)
+            if old.kept is None and not record.ended:
+                refusal += (
+                    "\n  It was last run by a version that did not note what is kept: run the old query once "
+                    "more, then it can be changed."
+                )
+            raise ConfigurationError(refusal)
+        if moved := describe_moved(record.paths, paths):
+            raise ConfigurationError(moved)
+        found = take_over(old.kept, plain, old.changed.predecessor if old.changed is not None else None)
+        assert found.plan.predecessor is not None
+        done = committed_batch(self._files)
+        sunk = record.changed.columns if record.changed is not None else ()
+        is_under_way = newest_batch(self._files) > done
+        progress, columns = change.decide(
+            found, old.identity, sunk, since=done + 1, is_under_way=is_under_way
+        )
+        before = replace(
+            old, changed=replace(old.changed, replaced=None) if old.changed is not None else None
+        )
+        self._write(
+            Record(
+                found.plan.identity,
+                paths=paths,
+                folder=self.folder,
+                kept=found.state(progress),
+                changed=Changed(done + 1, found.plan.predecessor, columns, before),
+            )
+        )
+        return found.plan
 
     def query(self, query: Query) -> Query:
         """The query under the windows it was started with: one that is derived now may have been none."""
@@ -120,10 +223,10 @@ class Checkpoint:
             inputs=tuple(each.as_written() if each.alias in unbounded else each for each in query.inputs),
         )
 
-    def _move(self, record: Record, paths: Paths) -> None:
+    def _move(self, record: Record, resumed: Record, paths: Paths) -> None:
         if moved := describe_moved(record.paths, paths):
             raise ConfigurationError(moved)
-        moved_in = replace(record, paths=paths, folder=self.folder)
+        moved_in = replace(resumed, paths=paths, folder=self.folder)
         if moved_in != record:
             self._write(moved_in)
 
@@ -274,9 +377,9 @@ def _record(plan: PhysicalPlan) -> Record:
     """What is remembered of a plan that starts now."""
     match plan.routing:
         case Pipeline(dataflow) | Rewrite(dataflow):
-            return Record(plan.identity, pipeline=dataflow)
+            return Record(plan.identity, pipeline=dataflow, kept=KeptState.of(plan))
         case _:
-            return Record(plan.identity)
+            return Record(plan.identity, kept=KeptState.of(plan))
 
 
 def _resumed(fresh: Routing, record: Record) -> Routing:
