@@ -1,8 +1,9 @@
 """The state format: what a checkpoint's state depends on, as data, and how a change of it is put into words.
 
-A checkpoint can be resumed only by the query that wrote it. Its *identity* says which query that was. It is
-canonical JSON, taken from the bound query and its routing, never from a text that explains them. So
-explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
+A checkpoint can be resumed only by the query that wrote it, or by one that takes over its state
+(`take_over.py`). Its *identity* says which query that was. It is canonical JSON, taken from the bound query
+and its routing, never from a text that explains them. So explanations may be reworded, and old checkpoints
+still fit. It has two parts:
 
     state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
             and columns, join classes, the tree of joins where not all are inner, routing, and, for DISTINCT
@@ -10,10 +11,8 @@ explanations may be reworded, and old checkpoints still fit. It has two parts, a
     query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
             conditions over several inputs
 
-The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
-which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
-runs: lateness, idle_after, max_ahead, the limit of memory, options of sources and sinks, statistics, probing
-orders.
+The identity leaves out what may change between two runs: lateness, idle_after, max_ahead, the limit of
+memory, options of sources and sinks, statistics, probing orders.
 
 `STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
 narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -31,21 +31,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.predecessor import Predecessor
-from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
-    StateIdentity,
     describe_change,
-    describe_other_format,
-    identity_from_json,
 )
-from watersmeet.plan.take_over import KeptState, check_again, take_over
+from watersmeet.plan.take_over import KeptState, take_over
 from watersmeet.query import UNBOUNDED, Query
-from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
-from watersmeet.spark.jobs.change_over import ChangeOver
-from watersmeet.spark.sinks.changed_columns import Columns
+from watersmeet.spark.jobs.resume.change_over import ChangeOver
+from watersmeet.spark.jobs.resume.record import Changed, Record
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.paths import local_path, spark_path, unpatterned
@@ -56,82 +49,6 @@ PROGRESS = "progress.json"
 RUN = "run.json"
 BATCHES = "spark/offsets/*"  # there once a batch has begun
 NO_PATHS: Paths = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Record:
-    """What `watersmeet.json` says."""
-
-    identity: StateIdentity
-    ended: bool = False
-    pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
-    paths: Paths = field(default_factory=dict)  # of the streams that are files
-    folder: str = ""  # of the checkpoint itself
-    kept: KeptState | None = None  # None: the query was last run before it could be changed
-    changed: Changed | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
-        fields = {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
-        fields |= {"paths": dict(self.paths), "folder": self.folder}
-        fields |= {} if self.kept is None else {"kept": self.kept.to_json()}
-        return fields | ({} if self.changed is None else {"changed": self.changed.to_json()})
-
-    @staticmethod
-    def from_json(fields: Mapping[str, Any]) -> Record:
-        """A record as it was written; refuses one of another state format."""
-        if "identity" not in fields:  # until format 3 it held a text
-            raise ConfigurationError(describe_other_format(fields["fingerprint"]))
-        pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
-        return Record(
-            identity_from_json(fields["identity"]),
-            fields["ended"],
-            pipeline,
-            dict(fields.get("paths", {})),  # a stream that has none recorded may be read from anywhere
-            fields.get("folder", ""),
-            KeptState.from_json(fields["kept"]) if "kept" in fields else None,
-            Changed.from_json(fields["changed"]) if "changed" in fields else None,
-        )
-
-    def resume(self, fresh: PhysicalPlan) -> PhysicalPlan:
-        """A plan with what this one was started with, if it is of the same query."""
-        return replace(
-            fresh,
-            query=check_again(fresh.query, self.kept.unchecked) if self.kept is not None else fresh.query,
-            partitions=self.identity.partitions,
-            routing=_resumed(fresh.routing, self),
-            predecessor=self.changed.predecessor if self.changed is not None else None,
-        )
-
-
-@dataclass(frozen=True)
-class Changed:
-    """That a query has taken the place of another, from a batch on.
-
-    `columns` are all that its sink may hold. `replaced` is the query before it, as long as it may count.
-    """
-
-    since: int
-    predecessor: Predecessor
-    columns: Columns
-    replaced: Record | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "since": self.since,
-            "predecessor": self.predecessor.to_json(),
-            "columns": [list(each) for each in self.columns],
-            "replaced": None if self.replaced is None else self.replaced.to_json(),
-        }
-
-    @staticmethod
-    def from_json(fields: Mapping[str, Any]) -> Changed:
-        return Changed(
-            fields["since"],
-            Predecessor.from_json(fields["predecessor"]),
-            tuple((name, type_) for name, type_ in fields["columns"]),
-            None if fields["replaced"] is None else Record.from_json(fields["replaced"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -155,7 +72,7 @@ class Checkpoint:
         """
         record = self._read()
         if record is None or not (record.ended or self._holds(BATCHES)):
-            self._write(replace(_record(fresh), paths=paths, folder=self.folder))
+            self._write(replace(Record.of(fresh), paths=paths, folder=self.folder))
             return fresh
         if not record.ended and is_elsewhere(self.folder, record.folder):
             raise ConfigurationError(describe_elsewhere(self.folder, record.folder))
@@ -176,7 +93,7 @@ class Checkpoint:
     ) -> PhysicalPlan:
         """The plan of a changed query on the state of the old one; writing the record is the change."""
         plain = replace(
-            fresh, partitions=old.identity.partitions, routing=_resumed(fresh.routing, old), predecessor=None
+            fresh, partitions=old.identity.partitions, routing=old.route(fresh.routing), predecessor=None
         )
         if change is None or old.kept is None or record.ended:
             refusal = describe_change(old.identity.fingerprint, plain.fingerprint)
@@ -371,31 +288,3 @@ def describe_elsewhere(folder: str, made_in: str) -> str:
 def _said(reason: OSError | str) -> str:
     """What an error says, without the number of it."""
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
-
-
-def _record(plan: PhysicalPlan) -> Record:
-    """What is remembered of a plan that starts now."""
-    match plan.routing:
-        case Pipeline(dataflow) | Rewrite(dataflow):
-            return Record(plan.identity, pipeline=dataflow, kept=KeptState.of(plan))
-        case _:
-            return Record(plan.identity, kept=KeptState.of(plan))
-
-
-def _resumed(fresh: Routing, record: Record) -> Routing:
-    """The routing the query was started with, if it fits at all; otherwise its fingerprint will tell."""
-    match fresh:
-        case Shares(hypercube) if len(record.identity.shares) == len(hypercube.shares):
-            return replace(fresh, hypercube=replace(hypercube, shares=record.identity.shares))
-        case Pipeline(dataflow) | Rewrite(dataflow) if record.pipeline is not None:
-            return replace(fresh, dataflow=_dataflow(record.pipeline, dataflow))
-        case _:
-            return fresh
-
-
-def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
-    """The joins the query was started with, under the query as it is now, whose streams may fall idle."""
-    tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
-    relations = (replace(each, streams=fresh.tails[0].streams) for each in kept.relations)
-    streams = tuple(dict.fromkeys([*kept.streams, *fresh.streams]))
-    return replace(kept, tails=tuple(tails), relations=tuple(relations), streams=streams, sets=fresh.sets)

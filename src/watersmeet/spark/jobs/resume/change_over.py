@@ -17,13 +17,13 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.plan.state_format import StateIdentity
 from watersmeet.plan.take_over import Gap, Progress, TakeOver
 from watersmeet.query import ANSWER_TIME, Sink
-from watersmeet.spark.sinks.changed_columns import Columns, refuse_half_a_batch, take_columns
+from watersmeet.spark.jobs.resume.sink_columns import Columns, refuse_half_a_batch, take_columns
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OTHERWISE = "Or give the changed query a new checkpoint directory, or restore the old query."
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ChangeOver:
     """What a query that may have changed is run with; `said` is what there is to say of it."""
 
