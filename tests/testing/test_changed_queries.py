@@ -27,7 +27,8 @@ from watersmeet.query import (
     range_us,
     tumble_us,
 )
-from watersmeet.testing import InProcessEngine
+from watersmeet.sql import bind_query
+from watersmeet.testing import InProcessEngine, Setup, declare
 
 CASES = 60
 VARIANTS = ("rows", "files", "late columns", "hot values", "limit large")
@@ -158,3 +159,36 @@ def test_each_answer_comes_once_from_one_of_the_queries(long_mode: bool) -> None
     lacking = [each for each in later if each.gaps and each.due - oracle.bag(each.found)]
     assert lacking, "no gap showed"
     assert any("not kept" in gap.why for each in lacking for gap in each.gaps), "nothing was forgotten"
+
+
+STREAMS = [
+    declare("s1", "k BIGINT, v BIGINT, note STRING, ts TIMESTAMP", event_time="ts", lateness="1 minute"),
+    declare("s2", "k BIGINT, v BIGINT, note STRING, ts TIMESTAMP", event_time="ts", lateness="1 minute"),
+]
+PLAIN = "SELECT a.v, b.v AS bv FROM s1 [RANGE 1 HOUR] AS a, s2 [RANGE 1 HOUR] AS b WHERE a.k = b.k"
+NOTED = PLAIN.replace("a.v,", "a.v, a.note,")
+
+
+def _bound(select: str) -> Query:
+    return bind_query(select, STREAMS)
+
+
+def test_what_a_worker_holds_of_a_query_from_before_two_changes_does_not_count() -> None:
+    """Tuples that the second query has forgotten are in an old bucket of the first, in the same worker."""
+    with InProcessEngine(_bound(PLAIN), Setup(partitions=1, workers=1)) as engine:
+        assert not engine.step({"s1": [(1, 10, "x", "12:00:00"), (2, 20, "y", "12:00:01")]}).answers
+        engine.change(_bound(NOTED), workers_stay=True)
+        assert not engine.step({"s1": [(1, 11, "z", "12:00:02")]}).answers
+        engine.change(_bound(PLAIN), workers_stay=True)
+        step = engine.step({"s2": [(1, 1, "w", "12:00:03"), (2, 2, "w", "12:00:03")]})
+    assert step.answers == [(11, 1)]
+
+
+def test_a_bucket_that_had_no_row_under_a_query_is_still_as_the_one_before_left_it() -> None:
+    with InProcessEngine(_bound(PLAIN), Setup(partitions=1)) as engine:
+        assert not engine.step({"s1": [(1, 10, "x", "12:00:00")]}).answers
+        engine.change(_bound(PLAIN.replace("a.v, ", "")))
+        assert not engine.step({}).answers  # no row in the whole batch: no task touches the state
+        engine.change(_bound(PLAIN.replace("b.v AS bv", "b.v + 1 AS more").replace("a.v, ", "")))
+        step = engine.step({"s2": [(1, 1, "w", "12:00:03")]})
+    assert step.answers == [(2,)]
