@@ -27,6 +27,7 @@ from watersmeet.query import NO_LIMIT, Column, Connector, Pipeline, Query, Strea
 from watersmeet.query.declared.event_time import EventTimeError
 from watersmeet.query.query import MAX_INPUTS
 from watersmeet.spark.compile.compile import Compiler
+from watersmeet.spark.inspect.read_state import read_progress
 from watersmeet.spark.jobs.chains import Chains
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.dead_letters import plan_dead_letters
@@ -40,6 +41,7 @@ from watersmeet.spark.jobs.pipeline_file import (
     statistics_beside,
 )
 from watersmeet.spark.jobs.pipeline_run import OnProgress, OnWarning, PipelineRun, naming, plan_run
+from watersmeet.spark.jobs.resume.change_over import ChangeOver
 from watersmeet.spark.jobs.run_lock import RunLock, hold_checkpoint
 from watersmeet.spark.jobs.state_limit import parse_limit, session_limit
 from watersmeet.spark.multiquery.answer_stream import stream_answers
@@ -315,7 +317,9 @@ class Session:
                 refuse_own_answers(query.streams, sink, base)
                 routing = options.routing or checkpoint.routing()
                 planned = self._plan(checkpoint.query(query), statistics, routing, options.limit)
-                plan = checkpoint.plan(planned, source_paths(query.streams, base))
+                progress = partial(read_progress, self.spark, checkpoint.spark_folder)
+                change = ChangeOver(self.spark, sink, options.evolve, options.accept_gap, progress)
+                plan = checkpoint.plan(planned, source_paths(query.streams, base), change)
                 chains.check(name, plan)
                 own = partial(chains.into, name=name)
                 into = chains.log_of(name)
@@ -327,6 +331,7 @@ class Session:
                 name=name,
                 plan=plan,
                 has_ended=has_ended,
+                changes=tuple(change.said),
                 sources=own(sources),
                 sink=sink,
                 into=into,

@@ -12,6 +12,7 @@ from tests.machine.world import CHECKPOINT, World
 from watersmeet.plan.physical import plan_physical
 from watersmeet.query import Query
 from watersmeet.spark.jobs.checkpoint import CONTROL, Checkpoint
+from watersmeet.spark.jobs.resume.change_over import ChangeOver
 from watersmeet.testing.dataflow import QueryDataflow
 from watersmeet.testing.setup import query_dataflow
 
@@ -25,9 +26,21 @@ class StoppedError(Exception):
 class QueryDriver:
     """Runs one query from its checkpoint."""
 
-    def __init__(self, world: World, query: Query, settings: Settings, run: int, *, flush: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        query: Query,
+        settings: Settings,
+        run: int,
+        *,
+        flush: bool,
+        change: ChangeOver | None = None,
+        most_batches: int | None = None,
+    ) -> None:
+        """It is stopped after `most_batches`; with a `change` its query may be another than before."""
         self._world, self._query, self._settings = world, query, settings
         self._run, self._flush = run, flush
+        self._change, self._batches_left = change, most_batches
         folder = world.folder / CHECKPOINT
         folder.mkdir(exist_ok=True)
         self._checkpoint = Checkpoint(None, str(folder))  # type: ignore[arg-type]
@@ -44,7 +57,7 @@ class QueryDriver:
         if self._checkpoint.has_ended():
             return
         with self._schedule.durable("the record of the plan"):
-            plan = self._checkpoint.plan(fresh)
+            plan = self._checkpoint.plan(fresh, change=self._change)
         dataflow = query_dataflow(plan, setup, self._world.folder / CHECKPOINT / "routing")
         if self._checkpoint.is_ending():
             self._end_input()
@@ -64,9 +77,14 @@ class QueryDriver:
     def _run_batches(self, dataflow: QueryDataflow) -> None:
         """One batch after the other, until no file is left."""
         while next_batch(self._world, self._settings, self._control_files):
-            run_batch(self._world, dataflow, self._settings, self._run, {"": ""})
-            if not self._ending and self._schedule.strikes("stop", STOPS):
+            self._run_batch(dataflow)
+            if self._batches_left is not None:
+                self._batches_left -= 1
+            if self._batches_left == 0 or (not self._ending and self._schedule.strikes("stop", STOPS)):
                 raise StoppedError
+
+    def _run_batch(self, dataflow: QueryDataflow) -> None:
+        run_batch(self._world, dataflow, self._settings, self._run, {"": ""})
 
     def _control_files(self) -> list[str]:
         return sorted(path.name for path in (self._world.folder / CHECKPOINT / CONTROL).glob("end-*"))

@@ -83,9 +83,9 @@ def _run_query(schedule: Schedule, folder: Path, case: RandomCase) -> Outcome:
     """One query by itself."""
     query = case.query
     schedule.note(f"{case.variant}{', then --flush' if case.flush else ''}\n{query.pretty()}")
-    settings = _settings(schedule, case.setup)
+    settings = settings_of(schedule, case.setup)
     world = World.of(query.streams, case.batches, schedule, folder, settings.setup.workers)
-    _run_drivers(
+    run_drivers(
         world,
         lambda settings, run: QueryDriver(world, query, settings, run, flush=case.flush).run(),
         settings,
@@ -98,13 +98,13 @@ def _run_query(schedule: Schedule, folder: Path, case: RandomCase) -> Outcome:
 def _run_shared(schedule: Schedule, folder: Path) -> Outcome:
     """Many queries in one dataflow."""
     setup = Setup(seed=schedule.seed, direct_files=schedule.chance(0.5))
-    settings = _settings(schedule, setup)
+    settings = settings_of(schedule, setup)
     case = SharedCase.of(schedule, folder, settings)
-    _run_drivers(case.world, case.serve, settings, setup)
+    run_drivers(case.world, case.serve, settings, setup)
     return _judge(case.world, case.expected())
 
 
-def _run_drivers(
+def run_drivers(
     world: World, run_driver: Callable[[Settings, int], None], settings: Settings, setup: Setup
 ) -> None:
     """Starts one driver after the other, until one has nothing left to do."""
@@ -121,12 +121,12 @@ def _run_drivers(
             if "resume the query" not in str(error) and "divides by zero" not in str(error):
                 raise
             schedule.count("refused batch", f"the batch fails: {error}")
-        settings = _settings(schedule, setup)
+        settings = settings_of(schedule, setup)
         world.cluster.hire(settings.setup.workers)
     raise AssertionError(f"not at the end after {MOST_RUNS} runs")
 
 
-def _settings(schedule: Schedule, setup: Setup) -> Settings:
+def settings_of(schedule: Schedule, setup: Setup) -> Settings:
     """What a driver is started with: the checkpoint keeps what must not change."""
     limits = [None, None, StateLimit(10**9, Shed.LEAST), StateLimit(1000, Shed.NONE)]
     drawn = replace(

@@ -25,7 +25,7 @@ class SparkLog:
     """The logs of one checkpoint."""
 
     schedule: Schedule
-    folder: Path  # where a checkpoint can be seen to have begun a batch
+    folder: Path  # where a checkpoint can be seen to have begun a batch, and to have ended it
     sources: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)  # entries: names of files
     offsets: dict[int, Offsets] = field(default_factory=dict)
     commits: dict[int, Mapping[Partition, Commit]] = field(default_factory=dict)
@@ -73,3 +73,5 @@ class SparkLog:
         """The batch is done, its state is what these tasks reported."""
         with self.schedule.durable(f"commits/{batch}"):
             self.commits[batch] = {**self.commits.get(batch - 1, {}), **reported}
+            (self.folder / "commits").mkdir(parents=True, exist_ok=True)
+            (self.folder / "commits" / f"{batch}").touch()

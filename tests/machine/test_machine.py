@@ -7,12 +7,13 @@ from collections import Counter
 
 import pytest
 
+from tests.machine.changed import run_changed
 from tests.machine.machine import VARIANTS, Outcome, run_schedule
 from watersmeet.serve import server
 
 pytestmark = pytest.mark.slow
 
-SCHEDULES, MANY = 300, 10_000
+SCHEDULES, CHANGED, MANY = 300, 30, 10_000
 CHUNKS = 10  # tests that share them, one for each variant of a case
 KINDS = (
     "crash",
@@ -105,3 +106,18 @@ def test_a_schedule_is_its_seed() -> None:
     assert first.trace == second.trace
     assert first.found == second.found
     assert "--schedule-seed 4" in command(4)
+
+
+def test_a_query_that_is_changed_gives_each_batch_once(long_mode: bool) -> None:
+    """Whatever crashes on the way: each sink has the answers of a batch from one query that has tried it."""
+    outcomes = []
+    for seed in range(MANY if long_mode else CHANGED):
+        outcome = run_changed(seed)
+        assert not outcome.difference, "\n".join([*outcome.trace, f"seed {seed}: {outcome.difference}"])
+        outcomes.append(outcome)
+    reached: Counter[str] = Counter()
+    for outcome in outcomes:
+        reached.update(set(outcome.counts))
+    assert sum(outcome.has_both for outcome in outcomes) > len(outcomes) // 5
+    for kind in ("crash", "redo", "changed within a batch", "changed between batches"):
+        assert reached[kind] > 0.05 * len(outcomes), reached

@@ -29,6 +29,7 @@ class Request:
     master: str = "local[2]"
     available_now: bool = True
     flush: bool = True
+    evolve: bool = False
     conf: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -39,7 +40,7 @@ class Request:
 def main(request: Request) -> None:
     session = Session(master=request.master, conf={**SMALL, **request.conf}, log=Path(request.log))
     print("started", flush=True)
-    options = RunOptions(available_now=request.available_now, flush=request.flush)
+    options = RunOptions(available_now=request.available_now, flush=request.flush, evolve=request.evolve)
     session.run(request.file, checkpoint=request.checkpoint, options=options, on_progress=_tell)
     session.spark.stop()
 

@@ -84,6 +84,16 @@ def run_command(
             metavar="auto|shares|pipeline|rewrite|native",
         ),
     ] = None,
+    evolve: Annotated[
+        bool,
+        typer.Option(
+            "--evolve", help="Let a query whose windows or filters have changed go on with the kept state."
+        ),
+    ] = False,
+    accept_gap: Annotated[
+        bool,
+        typer.Option("--accept-gap", help="With --evolve: although some of its answers will be missing."),
+    ] = False,
     site: Annotated[
         str | None,
         typer.Option(help="Run only this site's part of a plan across sites.", metavar="SITE"),
@@ -106,6 +116,8 @@ def run_command(
         shed=shed,
         hot_keys=hot_keys,
         routing=routing,
+        evolve=evolve,
+        accept_gap=accept_gap,
         site=site,
         plan=plan,
     )
@@ -170,6 +182,10 @@ class Run:
         for name in run.ended:
             self._tell_event("passed_over", query=name)
             tell(f"{name} is passed over: an earlier --flush has ended its input, and it has all its answers")
+        for name, said in run.changes.items():
+            self._tell_event("changed", query=name, message="\n".join(said))
+            for text in said:
+                tell(f"{name}: {text}")
         return run
 
     def _started(self) -> PipelineRun:

@@ -42,6 +42,8 @@ class Request:
     shed: str | None = None
     hot_keys: str | None = None
     routing: str | None = None
+    evolve: bool = False
+    accept_gap: bool = False
     site: str | None = None  # whose part to run; ALL_SITES: all of them
     plan: str | None = None
     replan: str = "off"  # of all sites
@@ -74,6 +76,8 @@ class Request:
             flush=self.flush,
             limit=limit,
             routing=self._routing(),
+            evolve=self.evolve,
+            accept_gap=self.accept_gap,
         )
 
     def _routing(self) -> str | None:

@@ -8,7 +8,7 @@ format.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ class InputLayout:
     routed_by: tuple[int, ...] | None = None  # the classes that choose a tuple's bucket; None: all of them
     order_by: tuple[str, ...] = ()  # further columns by which rows are counted, each value by itself
     keeps: bool = False  # whether tuples that fail the local filters are there too, and say so
+    other_names: tuple[tuple[str, str], ...] = ()  # of keys, in chunks of a query before this one
     follows: bool = False  # whether answers say which tuple they have, as its end may come later than they do
 
     @property
@@ -101,16 +102,16 @@ def lay_out(query: Query) -> JoinLayout:
     """The layout of a query's chunks; a key that is a payload column of its class's type is sent once."""
     inputs = []
     for item in query.inputs:
-        payload = query.payload(item.alias)
-        keys = []
+        payload, bare = query.payload(item.alias), query.bare_keys(item.alias)
+        keys, other_names = [], []
         for cls in query.graph.classes_of(item.alias):
-            attribute = query.graph.classes[cls].of(item.alias)
-            assert attribute is not None
-            bare = attribute.expr.is_column and attribute.expr.columns[0].column in payload
-            declared = item.stream.column(attribute.expr.columns[0].column) if bare else None
-            same_type = declared is not None and declared.type == query.graph.classes[cls].type
-            keys.append((cls, declared.name if declared and same_type else key_column(cls)))
-        inputs.append(_lay_out(query, item, tuple(keys), payload))
+            column, own = bare.get(cls), key_column(cls)
+            is_payload = column is not None and column in payload
+            keys.append((cls, column if column is not None and is_payload else own))
+            if column is not None:
+                other_names.append((column, own) if is_payload else (own, column))
+        laid_out = _lay_out(query, item, tuple(keys), payload)
+        inputs.append(replace(laid_out, other_names=tuple(other_names)))
     return JoinLayout(tuple(inputs), query.joins_delayed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from watersmeet.errors import ConfigurationError
+from watersmeet.plan.predecessor import Predecessor
 from watersmeet.plan.probing import ProbingSequence, plan_probing
 from watersmeet.plan.routing.decide import decide_routing
 from watersmeet.plan.routing.routing import Native, Pipeline, Rewrite, Routing, Shares, TreePipeline
@@ -24,6 +25,7 @@ class PhysicalPlan:
     routing: Routing
     partitions: int
     probing: tuple[ProbingSequence, ...] = ()
+    predecessor: Predecessor | None = None
 
     @property
     def identity(self) -> StateIdentity:
@@ -34,6 +36,11 @@ class PhysicalPlan:
     def fingerprint(self) -> str:
         """The identity as a text."""
         return self.identity.fingerprint
+
+    @property
+    def first_fingerprint(self) -> str:
+        """Of the query that the checkpoint was made for: this one, unless it has taken over its state."""
+        return self.predecessor.first if self.predecessor is not None else self.fingerprint
 
     def copies(self, alias: str) -> int:
         """How many copies of an input's tuples are kept, over all buckets and stages."""

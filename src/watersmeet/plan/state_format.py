@@ -1,8 +1,9 @@
 """The state format: what a checkpoint's state depends on, as data, and how a change of it is put into words.
 
-A checkpoint can be resumed only by the query that wrote it. Its *identity* says which query that was. It is
-canonical JSON, taken from the bound query and its routing, never from a text that explains them. So
-explanations may be reworded, and old checkpoints still fit. It has two parts, and both must match:
+A checkpoint can be resumed only by the query that wrote it, or by one that takes over its state
+(`take_over.py`). Its *identity* says which query that was. It is canonical JSON, taken from the bound query
+and its routing, never from a text that explains them. So explanations may be reworded, and old checkpoints
+still fit. It has two parts:
 
     state   what the bytes in the state store depend on: partitions, inputs with windows, filters, event times
             and columns, join classes, the tree of joins where not all are inner, routing, and, for DISTINCT
@@ -10,10 +11,8 @@ explanations may be reworded, and old checkpoints still fit. It has two parts, a
     query   the rest of what the query means: its sink and, where no answers are kept, its SELECT list and
             conditions over several inputs
 
-The state would fit a query that differs in `query` alone. We refuse it all the same, since nobody could say
-which of the two queries an answer in the sink belongs to. The identity leaves out what may change between two
-runs: lateness, idle_after, max_ahead, the limit of memory, options of sources and sinks, statistics, probing
-orders.
+The identity leaves out what may change between two runs: lateness, idle_after, max_ahead, the limit of
+memory, options of sources and sinks, statistics, probing orders.
 
 `STATE_FORMAT` is the version of all this and of the bytes themselves: the head record, chunks and their
 narrowing, names of keys and sections, snapshots of buckets, and the hashes by which tuples find their bucket.
@@ -218,25 +217,29 @@ def _joins(pipeline: SharedDataflow) -> list[dict[str, Any]]:
     return described
 
 
-def describe_change(old: str, new: str) -> str:
-    """Why a checkpoint of the fingerprint `old` does not fit the query of `new`, in words."""
+def describe_change(old: str, new: str, known: Facts | None = None) -> str:
+    """Why a checkpoint of the fingerprint `old` does not fit the query of `new`, in words.
+
+    What is `known` of the old query takes the place of what its fingerprint says.
+    """
     if _FORMAT.match(old):
         return describe_other_format(old)
     try:
         stored = json.loads(old)
         if stored["format"] != STATE_FORMAT:
             return describe_other_format(f"state format {stored['format']}")
-        before, now = facts_of(stored), facts_of(json.loads(new))
+        before, now = known or facts_of(stored), facts_of(json.loads(new))
     except (ValueError, LookupError, TypeError):
         return "the state was not written by Watersmeet, or is damaged. Start anew with another checkpoint"
+    lines = [f"  {line}\n" for line in describe_differences(before, now)]
     return (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        f"{''.join(_differences(before, now))}"
+        f"{''.join(lines)}"
         "  Give the changed query a new checkpoint directory, or restore the old query."
     )
 
 
-def _differences(before: Facts, now: Facts) -> Iterator[str]:
+def describe_differences(before: Facts, now: Facts) -> Iterator[str]:
     """A line for each fact that differs, without those that only follow from another one."""
     differ = {fact for fact in (*before, *now) if before.get(fact) != now.get(fact)}
     new_or_gone = {owner for owner, _ in before} ^ {owner for owner, _ in now}
@@ -248,7 +251,7 @@ def _differences(before: Facts, now: Facts) -> Iterator[str]:
             label = f"{about} of {owner}" if owner else about
             old, new = (facts.get((owner, about), "none") for facts in (before, now))
             between = " " if len(label + old + new) < LINE else "\n    "
-            yield f"  {label}: {old} in the checkpoint,{between}{new} in the query\n"
+            yield f"{label}: {old} in the checkpoint,{between}{new} in the query"
 
 
 def describe_other_format(written: str) -> str:

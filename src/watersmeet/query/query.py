@@ -226,6 +226,19 @@ class Query:
         """
         return self._columns_in([*self._answer_exprs(), *self._tree_exprs()], alias)
 
+    def bare_keys(self, alias: str) -> dict[int, str]:
+        """The columns by which an input is joined just as they are, uncast, by their class."""
+        found = {}
+        for index in self.graph.classes_of(alias):
+            cls = self.graph.classes[index]
+            attribute = cls.of(alias)
+            assert attribute is not None
+            name = attribute.expr.columns[0].column if attribute.expr.is_column else None
+            column = self.input(alias).stream.column(name) if name is not None else None
+            if column is not None and column.type == cls.type:
+                found[index] = column.name
+        return found
+
     def answer_columns(self, alias: str) -> tuple[str, ...]:
         """The columns of an input that are read after the join: by WHERE, the SELECT list and groups."""
         return self._columns_in(self._answer_exprs(), alias)

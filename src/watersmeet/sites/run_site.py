@@ -101,6 +101,8 @@ def check_site_options(options: RunOptions) -> None:
         )
     if options.limit is not None:
         raise ConfigurationError("--state-limit is for queries at one place: leave it out with --site")
+    if options.evolve:
+        raise ConfigurationError("--evolve is for queries at one place: leave it out with --site")
     if options.routing is not None:
         raise ConfigurationError("--routing is for queries at one place: --plan names a plan across sites")
 

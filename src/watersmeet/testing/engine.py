@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,11 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.kernel import MARK
 from watersmeet.oracle.oracle import Clock, MicroBatch, Row
 from watersmeet.plan.multiquery import Registered, plan_dataflow
-from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.physical import PhysicalPlan, plan_physical
+from watersmeet.plan.take_over import KeptState, Progress, TakeOver, take_over
 from watersmeet.query import BEGINNING, MAX_INPUTS, Query, Stream
+from watersmeet.spark.stages.state_log import HEAD
+from watersmeet.spark.stages.state_map import LOG
 from watersmeet.testing.cluster import Cluster
 from watersmeet.testing.dataflow import Output, QueriesDataflow, QueryDataflow
 from watersmeet.testing.script import Batch, Written, as_oracle, read_batch, read_instant
@@ -55,6 +59,7 @@ class InProcessEngine:
         self._repeats = 0
         self._has_ended = False
         self._queries = queries
+        self._taken_over: tuple[PhysicalPlan, KeptState] | None = None
         self._dataflow = self._plan()
 
     @property
@@ -111,6 +116,32 @@ class InProcessEngine:
         if setup is not None or self._clock_us is not None:
             self._dataflow = self._plan()
 
+    def change(self, query: Query, *, workers_stay: bool = False) -> TakeOver:
+        """Stops the query, and resumes with a changed one on its state; says what that takes over."""
+        if self._taken_over is not None:
+            old, kept = self._taken_over
+        else:
+            old = self._physical(self._queries)
+            kept = KeptState.of(old)
+        fresh = replace(self._physical(query), routing=old.routing)
+        found = take_over(kept, fresh, old.predecessor)
+        self._taken_over = found.plan, found.state(self.progress)
+        self._queries = query
+        self.streams = _streams([query])
+        self.restart(workers_stay=workers_stay)
+        self._dataflow = self._plan()
+        return found
+
+    @property
+    def progress(self) -> Progress:
+        """How far the query has come, as its join has noted it."""
+        heads = [
+            store.getMapState(LOG, None, None).getValue((HEAD,))
+            for (stage, _), store in self.cluster.stores.items()
+            if stage == "join"
+        ]
+        return Progress.of(json.loads(head[0])["snapshot"] for head in heads if head is not None)
+
     def lose_caches(self) -> None:
         """All workers forget what they hold."""
         self.cluster.lose_caches()
@@ -162,13 +193,19 @@ class InProcessEngine:
     def _plan(self) -> QueryDataflow | QueriesDataflow:
         queries, setup = self._queries, self.setup
         if isinstance(queries, Query):
-            plan = plan_physical(queries, setup.partitions, setup.statistics, setup.routing)
+            plan = self._physical(queries) if self._taken_over is None else self._taken_over[0]
             return query_dataflow(plan, setup, self.folder / "routing", self._starts)
         registered = [Registered(name, number, query) for number, (name, query) in enumerate(queries.items())]
         dataflow = plan_dataflow(registered, self.streams, MAX_INPUTS - 1, setup.statistics)
         dataflow = replace(dataflow, levels=dataflow.depth)
         numbered = dict(enumerate(queries.values()))
         return queries_dataflow(dataflow, numbered, self.streams, setup, self._starts)
+
+    def _physical(self, query: Query | Mapping[str, Query]) -> PhysicalPlan:
+        if not isinstance(query, Query):
+            raise ConfigurationError("queries in a shared dataflow come and go: they do not take over state")
+        setup = self.setup
+        return plan_physical(query, setup.partitions, setup.statistics, setup.routing)
 
     @property
     def _starts(self) -> tuple[int, ...]:

@@ -120,13 +120,15 @@ def test_a_query_may_be_changed_until_it_has_run_and_is_then_refused_with_what_c
         _run(spark, case)
     case.file.write_text(pipeline_text(QUERIES["plain"]))
     _run(spark, case)
-    case.file.write_text(pipeline_text(QUERIES["plain"].replace("s2 [RANGE 3", "s2 [RANGE 30")))
+    case.file.write_text(pipeline_text(QUERIES["plain"].replace("s2 [RANGE 3 SECONDS]", "s2 [ROWS 3]")))
     with pytest.raises(ConfigurationError) as refusal:
         _run(spark, case)
     assert str(refusal.value) == (
         "the checkpoint was written by a different query; its state does not fit this one:\n"
-        "  window of b: RANGE 3 S in the checkpoint, RANGE 30 S in the query\n"
-        "  Give the changed query a new checkpoint directory, or restore the old query."
+        "  window of b: RANGE 3 S in the checkpoint, ROWS 3 in the query\n"
+        "  Give the changed query a new checkpoint directory, or restore the old query.\n"
+        "  It cannot go on with this state: under windows that count rows, tuples are kept with their "
+        "numbers."
     )
 
 

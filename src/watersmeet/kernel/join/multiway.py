@@ -43,7 +43,7 @@ from watersmeet.kernel.layout import POSITION, REF, TS, JoinLayout, check_chunk
 from watersmeet.kernel.progress.row_numbers import NO_POSITIONS, RowPositions
 from watersmeet.kernel.state.arrivals import Arrivals, concat_arrivals
 from watersmeet.kernel.state.chunk import Chunk
-from watersmeet.kernel.state.chunks import PersistedChunk
+from watersmeet.kernel.state.chunks import PersistedChunk, fit_chunk
 from watersmeet.kernel.state.row_ends import EndsOf
 from watersmeet.kernel.state.slice import ends_from_positions
 from watersmeet.kernel.state.version_store import store_of
@@ -157,7 +157,8 @@ class MultiwayJoin:
                 if one.number in before:
                     store.chunks.append(before[one.number])
                     continue
-                chunk = self._keep(alias, one.batch, one.number, starts[str(one.number)])
+                batch = fit_chunk(store.layout, one.batch)
+                chunk = self._keep(alias, batch, one.number, starts[str(one.number)])
                 if chunk.stop > known:
                     new.append(self._arrivals(alias, chunk, known))
             if store.layout.window.partition and new:  # their order decides what has ended

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.columns.narrow import widened
+from watersmeet.kernel.layout import InputLayout
 from watersmeet.kernel.tuning import DEFAULT_TUNING
 from watersmeet.query import NEVER
 
@@ -25,6 +26,19 @@ class PersistedChunk:
     def wide(self) -> pa.RecordBatch:
         """The rows with all their bytes."""
         return widened(self.batch)
+
+
+def fit_chunk(layout: InputLayout, chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """A chunk that was read back, under the names that its columns have now.
+
+    A query before this one may have had more of them, and keys of another name.
+    """
+    names = chunk.schema.names
+    others = {old: new for new, old in layout.other_names if new not in names and old in names}
+    if not others:
+        return chunk
+    wide = widened(chunk)
+    return wide.rename_columns([others.get(name, name) for name in names])
 
 
 @dataclass

@@ -111,7 +111,7 @@ class _TaskPlanner:
         planned = plan_bucket(query, self._share(grid), self.options.tuning.kernel, tree)
         bucket = replace(planned, initial_order=orders)
         spread = None if tree else self.options.hot
-        hot = plan_hot_keys(bucket.layout, grid, self.plan.fingerprint, spread)
+        hot = plan_hot_keys(bucket.layout, grid, self.plan.first_fingerprint, spread)
         join = self._stage_plan("join", bucket, grid, labels[: grid.buckets])
         whole = Grid((1,) * len(grid.shares))  # one bucket: rows are numbered over a whole stream
         numbering = replace(
@@ -209,6 +209,7 @@ class _TaskPlanner:
             grid=grid,
             labels=labels,
             fingerprint=self.plan.fingerprint,
+            predecessor=self.plan.predecessor,
             cached_buckets=self._cached_buckets(grid),
             starts=self.options.starts,
             tuning=self.options.tuning,

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from watersmeet.errors import ConfigurationError
 from watersmeet.kernel.routing.grid import Grid
 from watersmeet.plan.state_format import StateIdentity, identity_from_json
+from watersmeet.plan.take_over import Progress
 from watersmeet.query import BEGINNING
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import SharedDataflow
@@ -98,15 +99,19 @@ class CheckpointState:
     @property
     def watermark(self) -> int | None:
         """How far the query's watermark is; None before the first batch has moved it."""
-        found = [watermark_of(head["snapshot"]) for stage in self._stages for head in stage.heads.values()]
+        found = [watermark_of(snapshot) for snapshot in self.snapshots]
         known = [each for each in found if each is not None and each != BEGINNING]
         return min(known, default=None)
 
     @property
     def has_copies_of_hot_values(self) -> bool:
         """Whether tuples of frequent values are in several buckets."""
-        heads = [head["snapshot"] for stage in self._stages for head in stage.heads.values()]
-        return any(snapshot.get("hot", {}).get("table") for snapshot in heads)
+        return any(snapshot.get("hot", {}).get("table") for snapshot in self.snapshots)
+
+    @property
+    def snapshots(self) -> list[Mapping[str, Any]]:
+        """The few numbers that buckets keep beside their tuples."""
+        return [head["snapshot"] for stage in self._stages for head in stage.heads.values()]
 
     def report(self, top: int) -> list[SectionReport]:
         """What each bucket keeps in each section, and the most frequent values there."""
@@ -203,6 +208,11 @@ class CheckpointState:
         )
         heads = frame.where(frame.name == HEAD).collect()
         return _Stage(number, frame, {row.bucket: json.loads(bytes(row.value)) for row in heads})
+
+
+def read_progress(spark: SparkSession, spark_folder: str) -> Progress:
+    """How far the query of a checkpoint has come that is routed by shares."""
+    return Progress.of(CheckpointState(spark, spark_folder).snapshots)
 
 
 def _by_bucket(frame: DataFrame, read: Callable[[pa.Table], pa.Table], schema: str) -> DataFrame:

@@ -3,13 +3,19 @@
     DIR/spark            Spark's checkpoint
     DIR/control          files of the control stream: any row ends the input
     DIR/watersmeet.json  which query and plan wrote the state, the paths of its streams and of the folder
-                         itself, and whether the input has been ended
+                         itself, whether the input has been ended, and, of a query that has been changed,
+                         from which batch on it holds, and the query before it
     DIR/progress.json    what the query last reported of itself, for `watersmeet size`
     DIR/run.json         whether a run has begun and not ended, and how small its batches were made
 
 The record is written before the first batch, and may be written anew until there is one. After that a query
 is resumed with the number of partitions and the routing it was started with, whatever the session's settings
 and statistics are now: the state was cut by them. What else must be the same, `plan.state_format` says.
+
+Where a changed query may go on with the state (`plan.take_over`), the record names both: writing it is the
+change. It holds from the first batch that was not completed. If that batch had been planned for the old
+query, it is done again for the new one, unless the sink has it already. Until a batch of the new query is
+completed the old one counts, so the file may as well be changed back.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,16 +31,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.errors import ConfigurationError, DataError
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.routing.routing import Pipeline, Rewrite, Routing, Shares
 from watersmeet.plan.state_format import (
-    StateIdentity,
     describe_change,
-    describe_other_format,
-    identity_from_json,
 )
+from watersmeet.plan.take_over import KeptState, take_over
 from watersmeet.query import UNBOUNDED, Query
-from watersmeet.query.shared_dataflow import SharedDataflow
-from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
+from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
+from watersmeet.spark.jobs.resume.change_over import ChangeOver
+from watersmeet.spark.jobs.resume.record import Changed, Record
 from watersmeet.spark.sources.source_paths import Paths, describe_moved
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.paths import local_path, spark_path, unpatterned
@@ -48,36 +52,6 @@ NO_PATHS: Paths = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Record:
-    """What `watersmeet.json` says."""
-
-    identity: StateIdentity
-    ended: bool = False
-    pipeline: SharedDataflow | None = None  # of a query that is routed so; without what it asks at the end
-    paths: Paths = field(default_factory=dict)  # of the streams that are files
-    folder: str = ""  # of the checkpoint itself
-
-    def to_json(self) -> dict[str, Any]:
-        pipeline = None if self.pipeline is None else dataflow_to_json(self.pipeline)
-        fields = {"identity": self.identity.to_json(), "ended": self.ended, "pipeline": pipeline}
-        return {**fields, "paths": dict(self.paths), "folder": self.folder}
-
-    @staticmethod
-    def from_json(fields: Mapping[str, Any]) -> Record:
-        """A record as it was written; refuses one of another state format."""
-        if "identity" not in fields:  # until format 3 it held a text
-            raise ConfigurationError(describe_other_format(fields["fingerprint"]))
-        pipeline = None if fields["pipeline"] is None else dataflow_from_json(fields["pipeline"])
-        return Record(
-            identity_from_json(fields["identity"]),
-            fields["ended"],
-            pipeline,
-            dict(fields.get("paths", {})),  # a stream that has none recorded may be read from anywhere
-            fields.get("folder", ""),
-        )
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint folder, on a local disk or on anything Spark can write to."""
 
@@ -88,24 +62,70 @@ class Checkpoint:
     def spark_folder(self) -> str:
         return f"{self.folder}/spark"
 
-    def plan(self, fresh: PhysicalPlan, paths: Paths = NO_PATHS) -> PhysicalPlan:
+    def plan(
+        self, fresh: PhysicalPlan, paths: Paths = NO_PATHS, change: ChangeOver | None = None
+    ) -> PhysicalPlan:
         """The plan to run: `fresh` on a new folder, else the one it was started with, if of this query.
 
-        `paths` are where its streams are read from; refuses those that do not take in the old ones.
+        `paths` are where its streams are read from; refuses those that do not take in the old ones. Another
+        query is refused, unless a `change` may go through.
         """
         record = self._read()
         if record is None or not (record.ended or self._holds(BATCHES)):
-            self._write(replace(_record(fresh), paths=paths, folder=self.folder))
+            self._write(replace(Record.of(fresh), paths=paths, folder=self.folder))
             return fresh
         if not record.ended and is_elsewhere(self.folder, record.folder):
             raise ConfigurationError(describe_elsewhere(self.folder, record.folder))
-        written = record.identity
-        resumed = replace(fresh, partitions=written.partitions, routing=_resumed(fresh.routing, record))
-        if resumed.fingerprint != written.fingerprint:
-            raise ConfigurationError(describe_change(written.fingerprint, resumed.fingerprint))
-        if not record.ended:  # or nothing is read any more
-            self._move(record, paths)
-        return resumed
+        changed, known = record.changed, [record]
+        is_new = changed is not None and committed_batch(self._files) < changed.since
+        if changed is not None and changed.replaced is not None and is_new:
+            known.append(changed.replaced)  # nothing has come of the change yet
+        for each in known:
+            resumed = each.resume(fresh)
+            if resumed.fingerprint == each.identity.fingerprint:
+                if not record.ended:  # or nothing is read any more
+                    self._move(record, replace(each, kept=each.kept or KeptState.of(resumed)), paths)
+                return resumed
+        return self._change(record, known[-1], fresh, paths, change)
+
+    def _change(
+        self, record: Record, old: Record, fresh: PhysicalPlan, paths: Paths, change: ChangeOver | None
+    ) -> PhysicalPlan:
+        """The plan of a changed query on the state of the old one; writing the record is the change."""
+        plain = replace(
+            fresh, partitions=old.identity.partitions, routing=old.route(fresh.routing), predecessor=None
+        )
+        if change is None or old.kept is None or record.ended:
+            refusal = describe_change(old.identity.fingerprint, plain.fingerprint)
+            if old.kept is None and not record.ended:
+                refusal += (
+                    "\n  It was last run by a version that did not note what is kept: run the old query once "
+                    "more, then it can be changed."
+                )
+            raise ConfigurationError(refusal)
+        if moved := describe_moved(record.paths, paths):
+            raise ConfigurationError(moved)
+        found = take_over(old.kept, plain, old.changed.predecessor if old.changed is not None else None)
+        assert found.plan.predecessor is not None
+        done = committed_batch(self._files)
+        sunk = record.changed.columns if record.changed is not None else ()
+        is_under_way = newest_batch(self._files) > done
+        progress, columns = change.decide(
+            found, old.identity, sunk, since=done + 1, is_under_way=is_under_way
+        )
+        before = replace(
+            old, changed=replace(old.changed, replaced=None) if old.changed is not None else None
+        )
+        self._write(
+            Record(
+                found.plan.identity,
+                paths=paths,
+                folder=self.folder,
+                kept=found.state(progress),
+                changed=Changed(done + 1, found.plan.predecessor, columns, before),
+            )
+        )
+        return found.plan
 
     def query(self, query: Query) -> Query:
         """The query under the windows it was started with: one that is derived now may have been none."""
@@ -120,10 +140,10 @@ class Checkpoint:
             inputs=tuple(each.as_written() if each.alias in unbounded else each for each in query.inputs),
         )
 
-    def _move(self, record: Record, paths: Paths) -> None:
+    def _move(self, record: Record, resumed: Record, paths: Paths) -> None:
         if moved := describe_moved(record.paths, paths):
             raise ConfigurationError(moved)
-        moved_in = replace(record, paths=paths, folder=self.folder)
+        moved_in = replace(resumed, paths=paths, folder=self.folder)
         if moved_in != record:
             self._write(moved_in)
 
@@ -268,31 +288,3 @@ def describe_elsewhere(folder: str, made_in: str) -> str:
 def _said(reason: OSError | str) -> str:
     """What an error says, without the number of it."""
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
-
-
-def _record(plan: PhysicalPlan) -> Record:
-    """What is remembered of a plan that starts now."""
-    match plan.routing:
-        case Pipeline(dataflow) | Rewrite(dataflow):
-            return Record(plan.identity, pipeline=dataflow)
-        case _:
-            return Record(plan.identity)
-
-
-def _resumed(fresh: Routing, record: Record) -> Routing:
-    """The routing the query was started with, if it fits at all; otherwise its fingerprint will tell."""
-    match fresh:
-        case Shares(hypercube) if len(record.identity.shares) == len(hypercube.shares):
-            return replace(fresh, hypercube=replace(hypercube, shares=record.identity.shares))
-        case Pipeline(dataflow) | Rewrite(dataflow) if record.pipeline is not None:
-            return replace(fresh, dataflow=_dataflow(record.pipeline, dataflow))
-        case _:
-            return fresh
-
-
-def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
-    """The joins the query was started with, under the query as it is now, whose streams may fall idle."""
-    tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
-    relations = (replace(each, streams=fresh.tails[0].streams) for each in kept.relations)
-    streams = tuple(dict.fromkeys([*kept.streams, *fresh.streams]))
-    return replace(kept, tails=tuple(tails), relations=tuple(relations), streams=streams, sets=fresh.sets)

@@ -47,10 +47,14 @@ class RunOptions:
     flush: bool = False
     limit: StateLimit | None = None  # of the memory for each query's state
     routing: str | None = None  # shares, pipeline, rewrite or native; None: whichever costs less
+    evolve: bool = False  # whether a changed query may make another set of the tuples that are kept
+    accept_gap: bool = False  # whether some of its answers may be missing for want of tuples
 
     def __post_init__(self) -> None:
         if self.flush and not self.available_now:
             raise ConfigurationError("--flush ends the input, so it goes with --available-now")
+        if self.accept_gap and not self.evolve:
+            raise ConfigurationError("--accept-gap is for a changed query, so it goes with --evolve")
 
 
 @dataclass(kw_only=True)
@@ -66,6 +70,7 @@ class Job(PolledQuery):
     options: RunOptions
     into: BatchSink | None = None  # where the answers go if others read them as a stream
     has_ended: bool = False  # by an earlier run, which has ended its input
+    changes: tuple[str, ...] = ()  # what there is to say of how the query has changed since its last run
     read_rest: Callable[[], Sources] | None = None  # all that the sources have left, in one batch
     _has_warned: bool = False
     _kept_at: float = 0.0

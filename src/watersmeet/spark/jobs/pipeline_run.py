@@ -134,6 +134,12 @@ class PipelineRun:
         return any(running)
 
     @property
+    def changes(self) -> dict[str, tuple[str, ...]]:
+        """Of queries that have changed since their last run, what there is to say of that."""
+        jobs = (job for job in self.jobs if isinstance(job, Job))
+        return {job.name: job.changes for job in jobs if job.changes}
+
+    @property
     def progress(self) -> dict[str, Progress]:
         """The newest progress of each query that has had a batch, by its name."""
         return {job.name: job.progress for job in self.jobs if job.progress is not None}

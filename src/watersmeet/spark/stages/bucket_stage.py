@@ -16,6 +16,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from watersmeet.kernel import ChangeTracker, PersistedChunk
+from watersmeet.plan.predecessor import Predecessor
 from watersmeet.spark.exchange.codec import Codec, ForBucket
 from watersmeet.spark.stages.state_log import Head, StateLog
 from watersmeet.spark.stages.state_map import declare_map
@@ -82,6 +83,7 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
     plan: KeptPlan
     codec: Codec[Message]
     bucket_type: type[Bucket]
+    predecessor: Predecessor | None = None  # whose state this stage may find, where its query has changed
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.open(declare_map(handle))
@@ -132,14 +134,14 @@ class BucketStage(StatefulProcessor, Generic[Bucket, Message, In, Out]):
             keep_little()
         if self.plan.query_set is not None:
             worker_cache().forget_other_sets(query_id() or "", self.plan.fingerprint, self.plan.query_set)
-        head = self._state.read_head(self.plan.fingerprint)
+        head = self._state.read_head(self.plan.fingerprint, self.predecessor)
         cached = worker_cache().take(self._key(number), self.bucket_type)
         if head.chunks is None or head.snapshot is None:
             return head, Entry("", self.fresh(), ChangeTracker())
         if cached is not None and cached.token == head.token:
             return head, cached
         if cached is None or cached.token not in head.tokens:
-            bucket = self.restore(head.snapshot, self._state.read_chunks(head.chunks))
+            bucket = self.restore(head.snapshot, self._state.read_chunks(head.counting))
         else:  # an ancestor: its chunks are the store's
             held = {(chunk.section, chunk.number): chunk for chunk in cached.bucket.persisted()}
             missing = {key: where for key, where in head.chunks.items() if key not in held}

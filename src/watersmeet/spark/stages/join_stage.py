@@ -28,6 +28,7 @@ class JoinStage(BucketStage[JoinBucket, Message, BatchInput, Iterator[pa.Table]]
 
     def __init__(self, plan: StagePlan) -> None:
         self.plan: StagePlan = plan
+        self.predecessor = plan.predecessor
 
     def begin(self, bucket: JoinBucket, number: int, started: float) -> JoinWork:
         return JoinWork(self.plan, bucket, number, started)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from watersmeet.kernel import BucketPlan, Grid, describe_policies
+from watersmeet.plan.predecessor import Predecessor
 from watersmeet.spark.exchange.file_input import FileInput
 from watersmeet.spark.exchange.hot_keys import HotKeys
 from watersmeet.spark.sources.parquet.rows import FileColumn
@@ -41,6 +42,7 @@ class StagePlan:
     starts: tuple[int, ...] = ()  # of the query's runs, as far as they are known, in microseconds
     inputs: frozenset[int] | None = None  # in a pipeline, those joined here, by number; None: all
     takes: frozenset[int] = frozenset()  # in a pipeline, the stages whose results are joined here
+    predecessor: Predecessor | None = None  # where the query has changed
     tuning: Tuning = DEFAULT
 
     def joins(self, number: int) -> bool:

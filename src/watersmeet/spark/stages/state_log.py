@@ -24,6 +24,7 @@ from pyspark.sql.streaming.stateful_processor import MapState
 from watersmeet.errors import DataError
 from watersmeet.kernel import Changes, PersistedChunk
 from watersmeet.kernel.columns import narrowed
+from watersmeet.plan.predecessor import Predecessor
 from watersmeet.spark.exchange.packed_chunk import Pieces, decode, encode_into
 from watersmeet.spark.tuning import Tuning
 
@@ -42,6 +43,12 @@ class Head:
     tokens: tuple[str, ...] = ()
     chunks: Mapping[tuple[str, int], ChunkLocation] | None = None
     snapshot: Mapping[str, Any] | None = None
+    forgotten: frozenset[str] = frozenset()  # sections of which what is here does not count any more
+
+    @property
+    def counting(self) -> Mapping[tuple[str, int], ChunkLocation]:
+        """The chunks that count."""
+        return {key: where for key, where in (self.chunks or {}).items() if key[0] not in self.forgotten}
 
     @property
     def token(self) -> str:
@@ -55,13 +62,15 @@ class StateLog:
         self._log = log
         self._tuning = tuning
 
-    def read_head(self, fingerprint: str) -> Head:
-        """The head, refused if it was written by another plan."""
+    def read_head(self, fingerprint: str, before: Predecessor | None = None) -> Head:
+        """The head, refused if it was written by another plan, save for those `before` this."""
         stored = self._log.getValue((HEAD,))
         if stored is None:
             return Head(fingerprint)
         record = json.loads(bytes(stored[0]))
-        if record["fingerprint"] != fingerprint:
+        own = record["fingerprint"] == fingerprint
+        forgotten = before.forgets(record["fingerprint"]) if before is not None else None
+        if not own and forgotten is None:
             # Imported here, since only a refusal needs it: every start of a query loads this module anew.
             from watersmeet.plan.state_format import describe_change
 
@@ -70,7 +79,10 @@ class StateLog:
             (section, number): where if isinstance(where, int) else tuple(where)
             for section, number, where in record["chunks"]
         }
-        return Head(fingerprint, tuple(record["tokens"]), chunks, record["snapshot"])
+        if own or forgotten is None:
+            return Head(fingerprint, tuple(record["tokens"]), chunks, record["snapshot"])
+        # Without its tokens: what a worker may still hold of this query from earlier days is no ancestor.
+        return Head(fingerprint, (), chunks, record["snapshot"], forgotten)
 
     def read_chunks(self, locations: Mapping[tuple[str, int], ChunkLocation]) -> Iterator[PersistedChunk]:
         """These chunks as they were written; a bundle is read once for all of its own."""
@@ -104,7 +116,7 @@ class StateLog:
         for bundle in bundles - _bundles(chunks):
             self._log.removeKey(_bundle_key(bundle))
         tokens = (*head.tokens[1 - self._tuning.tokens_kept :], secrets.token_hex(8))
-        new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot)
+        new = replace(head, tokens=tokens, chunks=chunks, snapshot=snapshot, forgotten=frozenset())
         self._log.updateValue((HEAD,), (_dump(new),))
         return new
 
