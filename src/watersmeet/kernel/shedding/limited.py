@@ -19,7 +19,8 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.layout import POSITION, TS
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
-from watersmeet.kernel.shedding.policy import SHED_TO, bring_under
+from watersmeet.kernel.shedding.policy import bring_under
+from watersmeet.kernel.shedding.thinning import SHED_TO
 from watersmeet.kernel.shedding.survival import Survival
 from watersmeet.kernel.state.chunks import HoldBuffer
 
