@@ -20,11 +20,10 @@ from watersmeet.kernel.layout import POSITION, TS
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
 from watersmeet.kernel.shedding.policy import bring_under
-from watersmeet.kernel.shedding.thinning import SHED_TO
 from watersmeet.kernel.shedding.survival import Survival
+from watersmeet.kernel.shedding.thinning import PIECES, SHED_TO
 from watersmeet.kernel.state.chunks import HoldBuffer
 
-PIECES = 8  # of the limit: what is taken at once
 LEAST_BLOCK_BYTES = 1 << 19  # of combinations: smaller blocks cost more than they save
 HELD_SHARE = 0.5  # held answers may take this much of the limit
 WAITING_SHARE = 0.75  # tuples that wait for the watermark under ROWS windows take at most this much

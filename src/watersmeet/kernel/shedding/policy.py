@@ -139,7 +139,7 @@ class _JoinHolder:
         return beside
 
     def _expected_matches(self, counts: dict[str, list[Shares]], rows: Rows) -> Floats:
-        """For each row, the product over the inputs next to it of how many live tuples have its keys there."""
+        """The product for each row over the inputs next to it of how many live tuples there have its keys."""
         product = np.ones(len(rows.ts), np.float32)
         for classes, mask, table in counts[rows.name]:
             product *= counted(self._hashes(rows, classes), mask, table)

@@ -1,8 +1,8 @@
 """Removing rows from stores of chunks until what holds them takes no more than its limit.
 
-Of the live rows those of lowest priority go, as `policy` describes; here is how: how much each store may keep,
-which rows of it stay, and how its chunks are made anew. Stores are those of a join's inputs, or the relations
-of a level of a shared dataflow: what the two do not have in common is behind `Holder`.
+Of the live rows those of lowest priority go, as `policy` describes; here is how: how much each store may
+keep, which rows of it stay, and how its chunks are made anew. Stores are those of a join's inputs, or the
+relations of a level of a shared dataflow: what the two do not have in common is behind `Holder`.
 
 Stores share the memory evenly, what one does not need going to the others. Much is removed at once, so the
 cost a row is a constant: chunks are thinned, and the indexes of the store built again from them, exactly as
@@ -38,6 +38,7 @@ SHED_TO = 0.85  # of the limit; the rest is room until the next time
 SPARE = 0.95  # live rows up to this share of the limit stay when dropping expired rows is enough
 REWRITE_SHARE = 0.125  # a chunk that would lose a smaller share of its rows is left as it is, if others do
 ROUNDS = 40
+PIECES = 8  # of the limit: what is taken of a batch at once
 
 Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
@@ -105,9 +106,7 @@ class _Choice:
     probabilities: Floats | None = None
 
 
-def rows_of(
-    name: str, store: TupleStore, chunks: Sequence[Chunk], **facts: Any
-) -> Rows:
+def rows_of(name: str, store: TupleStore, chunks: Sequence[Chunk], **facts: Any) -> Rows:
     """The rows of these chunks of a store; `facts` are the fields of `Rows` that it does not know itself."""
     index_bytes = store.used_index_bytes / max(1, store.indexed_rows)
     row_bytes = [chunk.nbytes / chunk.rows + index_bytes for chunk in chunks]
