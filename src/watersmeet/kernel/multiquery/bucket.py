@@ -30,7 +30,7 @@ from watersmeet.kernel.join.pieces import Piece, cells, cut_by_time, in_time_ord
 from watersmeet.kernel.layout import TS
 from watersmeet.kernel.multiquery.held_tails import HeldTails
 from watersmeet.kernel.multiquery.level import SharedLevel
-from watersmeet.kernel.multiquery.limited_level import LimitedLevel
+from watersmeet.kernel.multiquery.limited_level import LimitedLevel, in_own_order
 from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
 from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike
@@ -112,10 +112,7 @@ class SharedBucket:
         self._keep_within(plan, self._bounds_of(plan, after, NEVER), after)
 
     def _pieces(self, plan: SharedLevel, new: Mapping[str, Sequence[pa.RecordBatch]]) -> Iterator[Piece]:
-        """The batch by time where it is large beside the limit, so that it is never in the state as a whole.
-
-        Tuples of one instant stay together: their order is another when the batch is done again.
-        """
+        """The batch, by time where it is large beside the limit: it is never in the state as a whole then."""
         rows = {
             source: concat_unlike(some)
             for source, chunks in new.items()
@@ -126,6 +123,7 @@ class SharedBucket:
             return iter([Piece(rows, {}, NEVER)])
         for source, one in rows.items():
             _check(source, one, [TS])
+            rows[source] = in_own_order(one)
         return cut_by_time(rows, {}, self.limited.piece_bytes, whole_instants=True)
 
     def _keep_within(self, plan: SharedLevel, bounds: Mapping[str, int], after: Mapping[str, int]) -> None:

@@ -357,6 +357,17 @@ class _LevelHolder:
         return np.asarray(expected * stands)
 
 
+def in_own_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """New rows in an order that follows from what they are.
+
+    When a batch is done again they may come in another order. What is shed would depend on it, since it says
+    where chunks are cut, and so what these take.
+    """
+    ts = np.asarray(rows.column(TS))
+    order = np.lexsort((combine_hashes([hash_column(column) for column in rows.columns]), ts))
+    return rows.take(pa.array(order))
+
+
 def _hashes(chunks: Sequence[Chunk], column: str) -> Hashes:
     return np.concatenate([hash_column(chunk.column(column)) for chunk in chunks])
 
