@@ -16,18 +16,17 @@ order: the new rows of each probe first what is visible of the others, then beco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.errors import DataError
-from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.join.combinations import bytes_of, combinations_in, in_blocks, widest_of
 from watersmeet.kernel.join.pieces import Piece, cells, cut_by_time, in_time_order
 from watersmeet.kernel.layout import TS
+from watersmeet.kernel.multiquery.admission import behind_streams, check_columns, late_for_all, without_null
 from watersmeet.kernel.multiquery.held_tails import HeldTails
 from watersmeet.kernel.multiquery.level import SharedLevel
 from watersmeet.kernel.multiquery.limited_level import LimitedLevel, in_own_order
@@ -37,6 +36,7 @@ from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_un
 from watersmeet.kernel.multiquery.results import FoundResults, SharedPartials, emit, verified
 from watersmeet.kernel.multiquery.rows import STANDS, SharedCounts, SharedRows
 from watersmeet.kernel.shedding.limit import StateLimit
+from watersmeet.kernel.shedding.thinning import fitting_block
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.kernel.state.result_expiry import order_by_end
@@ -56,6 +56,8 @@ class SharedBucket:
         limit: StateLimit | None = None,
     ) -> None:
         """`limit` is what the buckets of this number may take together, at all levels."""
+        if limit is not None:
+            tuning = replace(tuning, block_bytes=fitting_block(limit, tuning.block_bytes))
         self.dataflow = dataflow
         self.tuning = tuning
         self.level = level
@@ -122,7 +124,7 @@ class SharedBucket:
         if self.limited is None or not rows:
             return iter([Piece(rows, {}, NEVER)])
         for source, one in rows.items():
-            _check(source, one, [TS])
+            check_columns(source, one, [TS])
             rows[source] = in_own_order(one)
         return cut_by_time(rows, {}, self.limited.piece_bytes, whole_instants=True)
 
@@ -233,11 +235,11 @@ class SharedBucket:
     def _admit_results(self, relation: Relation, rows: pa.RecordBatch, ready: dict[str, Arrivals]) -> None:
         names = rows.schema.names
         kept = [TS, END, SINCE, *dict.fromkeys((*relation.keys, *relation.columns))]
-        _check(relation.name, rows, kept)
+        check_columns(relation.name, rows, kept)
         if self.limited is not None and STANDS in names:
             kept.append(STANDS)
         behind = [name for name in names if name.endswith(f".{BEHIND}") and np.asarray(rows[name]).any()]
-        rows = _without_null(rows, relation.route).select([*kept, *behind])
+        rows = without_null(rows, relation.route).select([*kept, *behind])
         if rows.num_rows:
             self.counts.stored += rows.num_rows
             ready[relation.name] = self.stores[relation.name].keep(order_by_end(rows, self.tuning))
@@ -253,16 +255,16 @@ class SharedBucket:
     ) -> None:
         """New tuples of a feed, for each relation over it that serves a query they are not late for."""
         relations = plan.of_feed[feed]
-        _check(feed, rows, [TS])
-        rows = _without_null(rows, relations[0].route)
+        check_columns(feed, rows, [TS])
+        rows = without_null(rows, relations[0].route)
         if not rows.num_rows:
             return
         durations = [one.window.duration_us for one in relations if one.window]
         rows = in_time_order(rows, min((us for us in durations if us is not None), default=None))
-        behind = _behind(np.asarray(rows.column(TS)), plan.dataflow.streams, before)
+        behind = behind_streams(np.asarray(rows.column(TS)), plan.dataflow.streams, before)
         if feed in plan.count_late:
             stream, bits = plan.count_late[feed]
-            late = 0 if behind is None else int(np.count_nonzero(_late_for_all(behind, bits)))
+            late = 0 if behind is None else int(np.count_nonzero(late_for_all(behind, bits)))
             self.counts.late[stream] = self.counts.late.get(stream, 0) + late
         rows = rows.append_column(SINCE, pa.array(np.full(rows.num_rows, batch, np.int64)))
         if behind is not None:
@@ -272,12 +274,12 @@ class SharedBucket:
         for relation in relations:
             kept, known = rows, hashes
             if behind is not None:
-                late_rows = _late_for_all(behind, plan.late_bits[relation.name])
+                late_rows = late_for_all(behind, plan.late_bits[relation.name])
                 if late_rows.any():
                     kept, known = rows.filter(pa.array(~late_rows)), {}
             if kept.num_rows:
                 own = dict.fromkeys((*relation.keys, *relation.columns))
-                _check(feed, rows, own)
+                check_columns(feed, rows, own)
                 for name in relation.keys:
                     if name not in known:
                         known[name] = hash_column(kept.column(name))
@@ -388,34 +390,3 @@ class SharedBucket:
             for name, relation in plan.relations.items()
             if relation.streams in bounds
         }
-
-
-def _check(source: str, rows: pa.RecordBatch, needed: Iterable[str]) -> None:
-    missing = [name for name in needed if name not in rows.schema.names]
-    if missing:
-        raise DataError(f"a chunk of {source} lacks the columns {', '.join(missing)}")
-
-
-def _without_null(rows: pa.RecordBatch, route: str) -> pa.RecordBatch:
-    """Rows that were routed by a value: NULL equals nothing."""
-    _check("a feed", rows, [route])
-    return rows.filter(rows.column(route).is_valid()) if rows.column(route).null_count else rows
-
-
-def _behind(ts: Longs, streams: Sequence[str], before: Mapping[str, int]) -> Longs | None:
-    """For each tuple the bits of the streams whose progress is past it; None if there are none."""
-    bounds = [before.get(stream, BEGINNING) for stream in streams]
-    if int(ts.min()) >= max(bounds):
-        return None
-    masks = np.zeros(len(ts), np.int64)
-    for bit, bound in enumerate(bounds):
-        masks |= np.where(ts < bound, np.int64(1 << bit), 0)
-    return masks
-
-
-def _late_for_all(behind: Longs, queries: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """Which tuples are behind all streams of each of these queries."""
-    late = np.ones(len(behind), np.bool_)
-    for bits in queries:
-        late &= (behind & bits) == bits
-    return late

@@ -39,6 +39,7 @@ SPARE = 0.95  # live rows up to this share of the limit stay when dropping expir
 REWRITE_SHARE = 0.125  # a chunk that would lose a smaller share of its rows is left as it is, if others do
 ROUNDS = 40
 PIECES = 8  # of the limit: what is taken of a batch at once
+LEAST_BLOCK_BYTES = 1 << 19  # of combinations: smaller blocks cost more than they save
 
 Floats = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
@@ -118,6 +119,11 @@ def rows_of(name: str, store: TupleStore, chunks: Sequence[Chunk], **facts: Any)
         nbytes=np.repeat(np.array(row_bytes, np.float32), sizes),
         **facts,
     )
+
+
+def fitting_block(limit: StateLimit, most: int) -> int:
+    """How many bytes of combinations are made at once under a limit."""
+    return min(most, max(limit.nbytes // PIECES, LEAST_BLOCK_BYTES))
 
 
 def in_order(store: TupleStore) -> list[Chunk]:
