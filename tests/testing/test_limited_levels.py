@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchmarks.shedding_levels import FOUR, STREAMS, THREE, Run, Workload, compare, run
 
 from tests.testing.random_cases import DISTURBANCES, RandomCase, draw_case
 from tests.testing.test_random_cases import Outcome, run_case
 from tests.testing.test_tails import shared_case
 from watersmeet.kernel import Shed, StateLimit
 from watersmeet.oracle import oracle
-from watersmeet.query import Query
 from watersmeet.sql import bind_query
-from watersmeet.testing import InProcessEngine, Setup, declare
+from watersmeet.testing import Setup
 
 SHEDDING = (Shed.RANDOM, Shed.OLDEST, Shed.LEAST)
 ROUTINGS = ("pipeline", "rewrite", "shared")
@@ -124,56 +123,6 @@ def kept(metrics: Any) -> dict[str, int]:
     return {name: value for name, value in metrics.items() if "shed" in name or name == "state_rows"}
 
 
-STREAMS = [declare(name, "x BIGINT, y BIGINT, v BIGINT, ts TIMESTAMP", event_time="ts") for name in "abcd"]
-THREE = (
-    "SELECT a.v AS av, b.v AS bv, c.v AS cv FROM a [RANGE 4 SECONDS], b [RANGE 4 SECONDS], "
-    "c [RANGE 4 SECONDS] WHERE a.x = b.x AND b.y = c.y"
-)
-FOUR = (
-    "SELECT a.v AS av, b.v AS bv, c.v AS cv, d.v AS dv FROM a [RANGE 4 SECONDS], b [RANGE 3 SECONDS], "
-    "c [TUMBLE 4 SECONDS], d [RANGE 2 SECONDS] WHERE a.x = b.x AND b.y = c.y AND c.x = d.x"
-)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run has found, and what it reports."""
-
-    answers: Counter[object]
-    found: int
-    missed: float
-    peak_bytes: int
-
-    @property
-    def estimated(self) -> float:
-        return self.found / (self.found + self.missed)
-
-
-def run_workload(queries: Query | dict[str, Query], setup: Setup, rows: int, keys: int) -> Run:
-    """A second a batch, with so many tuples of each stream, and values of which some are frequent."""
-    rng, answers, found, missed, peak = random.Random(setup.seed), Counter[object](), 0, 0.0, 0
-    with InProcessEngine(queries, setup) as engine:
-        for second in range(8):
-            batch = {
-                stream.name: [
-                    {"x": drawn(rng, keys), "y": drawn(rng, keys), "v": second * rows + n, "ts": ts}
-                    for n, ts in enumerate(sorted(rng.randrange(10**6) + second * 10**6 for _ in range(rows)))
-                ]
-                for stream in engine.streams
-            }
-            step = engine.step(batch)
-            for name, some in step.by_query.items():
-                answers.update((name, row) for row in some)
-            found += step.metrics.get("found", 0)
-            missed += step.metrics.get("missed_milli", 0) / 1000
-            peak = max(peak, step.metrics["memory_bytes"])
-    return Run(answers, found, missed, peak)
-
-
-def drawn(rng: random.Random, keys: int) -> int:
-    return int(rng.random() ** 1.5 * keys)
-
-
 @pytest.mark.parametrize(
     ("text", "rows", "keys", "share", "shed"),
     [
@@ -188,19 +137,9 @@ def drawn(rng: random.Random, keys: int) -> int:
 def test_what_is_estimated_over_levels_is_what_is_found(
     text: str, rows: int, keys: int, share: float, shed: Shed
 ) -> None:
-    told, true = [], []
-    for seed in range(3):
-        setup = Setup(routing="pipeline", partitions=2, seed=seed)
-        query = bind_query(text, STREAMS)
-        whole = run_workload(query, setup, rows, keys)
-        limit = StateLimit(int(share * whole.peak_bytes), shed)
-        part = run_workload(query, replace(setup, state_limit=limit), rows, keys)
-        assert part.peak_bytes <= limit.nbytes
-        assert not part.answers - whole.answers
-        told.append(part.estimated)
-        true.append(part.answers.total() / whole.answers.total())
-    assert max(true) < 0.9
-    assert sum(told) / len(told) == pytest.approx(sum(true) / len(true), abs=0.05)
+    true, told = compare(text, rows, keys, share, shed)
+    assert true < 0.9
+    assert told == pytest.approx(true, abs=0.05)
 
 
 def test_a_query_with_few_rows_is_not_starved_by_one_with_many() -> None:
@@ -212,12 +151,13 @@ def test_a_query_with_few_rows_is_not_starved_by_one_with_many() -> None:
     many = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 6 SECONDS], b [RANGE 6 SECONDS] WHERE a.x = b.x"
     queries = {"few": bind_query(few, STREAMS), "many": bind_query(many, STREAMS)}
     setup = Setup(partitions=2, seed=3)
-    whole = run_workload(queries, setup, 80, 40)
+    workload = Workload(queries, 80, 40, setup)
+    whole = run(workload)
     limit = StateLimit(int(0.6 * whole.peak_bytes), Shed.RANDOM)
-    part = run_workload(queries, replace(setup, state_limit=limit), 80, 40)
+    part = run(replace(workload, setup=replace(setup, state_limit=limit)))
 
-    def of(run: Run, name: str) -> Counter[object]:
-        return Counter({row: n for row, n in run.answers.items() if row[0] == name})  # type: ignore[index]
+    def of(found: Run, name: str) -> Counter[object]:
+        return Counter({row: n for (query, row), n in found.answers.items() if query == name})
 
     assert of(whole, "few")
     assert of(part, "few") == of(whole, "few")
