@@ -179,13 +179,17 @@ class Session:
         statistics: Statistics | None = None,
         *,
         levels: int | None = None,
+        state_limit: str | None = None,
+        shed: str | None = None,
     ) -> DataFrame:
         """The answers of many SELECTs as one streaming DataFrame: query, answer_time, answer (JSON).
 
         All share one dataflow: a tuple is sent once for each attribute in use, and what queries have in
         common is kept and computed once. `queries` are by name, or named q1, q2, ... in order. `levels` is
-        how many joins may follow each other [default: as many as these queries need].
+        how many joins may follow each other [default: as many as these queries need]. `state_limit`, such as
+        '2GB', bounds the memory of the state of all of them together; `shed` says which rows go first.
         """
+        limit = parse_limit(state_limit, shed, ("state_limit", "shed")) or session_limit(self.spark)
         named = queries if isinstance(queries, Mapping) else _numbered(queries)
         if not named:
             raise ConfigurationError("give at least one query")
@@ -205,6 +209,7 @@ class Session:
             streams=streams,
             sources=Sources(self._sources, {}),
             partitions=self._partitions,
+            limit=limit,
         )
         return answer_frame(answers)
 
@@ -232,7 +237,7 @@ class Session:
         """
         path = Path(file)
         root = absolute_checkpoint(checkpoint) if checkpoint is not None else str(default_checkpoint(path))
-        how = self._with_limit(options or RunOptions())
+        how = self.with_limit(options or RunOptions())
         source = read_source(path)
         lock = hold_checkpoint(self.spark, root)
         try:
@@ -353,10 +358,12 @@ class Session:
         limit: StateLimit | None = None,
     ) -> PhysicalPlan:
         if routing is None and limit is not None:
-            routing = "shares"  # the only routing whose state a limit bounds
+            routing = (
+                "shares"  # others only if asked for: `watersmeet size` says what a limit gives by shares
+            )
         return plan_physical(query, self._partitions, statistics, routing)
 
-    def _with_limit(self, options: RunOptions) -> RunOptions:
+    def with_limit(self, options: RunOptions) -> RunOptions:
         """The options with the session's own limit of state, unless they set one."""
         return options if options.limit is not None else replace(options, limit=session_limit(self.spark))
 

@@ -64,6 +64,17 @@ def serve_command(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Take what the streams hold now, then end; resumable.")
     ] = False,
+    state_limit: Annotated[
+        str | None,
+        typer.Option(help="Memory for the state of all queries together, such as 2GB.", metavar="SIZE"),
+    ] = None,
+    shed: Annotated[
+        str | None,
+        typer.Option(
+            help="Which rows go when state is at its limit [default: random].",
+            metavar="random|oldest|least|none",
+        ),
+    ] = None,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Tell progress as JSON, one event a line.")] = False,
@@ -75,7 +86,16 @@ def serve_command(
     """Run many queries as one; submit and drop change them. Ctrl-C stops it, serve DIR resumes it."""
     creation = CreationOptions(streams, levels, checkpoint)
     request = ServeRequest(
-        RegistryFolder(folder), creation, trigger, master, tuple(conf or ()), as_json, log, available_now
+        RegistryFolder(folder),
+        creation,
+        trigger,
+        master,
+        tuple(conf or ()),
+        as_json,
+        log,
+        available_now,
+        state_limit,
+        shed,
     )
     raise typer.Exit(serve_dataflow(request))
 
@@ -92,6 +112,8 @@ class ServeRequest:
     as_json: bool = False
     log: Path | None = None
     available_now: bool = False
+    state_limit: str | None = None
+    shed: str | None = None
 
     @property
     def as_run(self) -> Request:
@@ -103,6 +125,8 @@ class ServeRequest:
             trigger=self.trigger,
             checkpoint=str(place),
             log=self.log,
+            state_limit=self.state_limit,
+            shed=self.shed,
         )
 
     def command(self) -> str:
@@ -110,6 +134,8 @@ class ServeRequest:
         words = ["watersmeet", "serve", str(self.folder.path)]
         words += ["--trigger", self.trigger] if self.trigger is not None else []
         words += ["--available-now"] if self.available_now else []
+        words += ["--state-limit", self.state_limit] if self.state_limit is not None else []
+        words += ["--shed", self.shed] if self.shed is not None else []
         words += ["--master", self.master] if self.master != DEFAULT_MASTER else []
         words += [word for setting in shown_settings(self.conf) for word in ("--conf", setting)]
         words += ["--log", str(self.log)] if self.log is not None else []
@@ -129,7 +155,7 @@ def serve_dataflow(request: ServeRequest) -> int:
             with ExitStack() as stack:
                 with tables_aside(request.as_json), waiting("starting Spark"):
                     session = stack.enter_context(spark_session(request.master, settings, log))
-                return ServeRun(request, session, options, log).follow(record)
+                return ServeRun(request, session, session.with_limit(options), log).follow(record)
         except KeyboardInterrupt:
             tell(f"left at once; to resume:\n  {request.command()}")
             return 130

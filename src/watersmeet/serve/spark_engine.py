@@ -156,7 +156,8 @@ class SparkEngine:
         return self._read_smaller(1)
 
     def _read_smaller(self, smaller: int) -> Sources:
-        return read_sources(self.session.spark, self.record.pipeline.streams, self._base, None, smaller)
+        streams, limit = self.record.pipeline.streams, self.options.limit
+        return read_sources(self.session.spark, streams, self._base, limit, smaller)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ def queries_dataflow(
         fingerprint=dataflow_fingerprint(dataflow, streams, setup.partitions),
         direct=direct_streams(streams) if setup.direct_files else {},
         starts=starts,
+        limit=setup.state_limit,
+        parallelism=setup.workers,
         tuning=setup.tuning,
     )
     return QueriesDataflow(tasks, AnswerDecoder(ship, queries, declared_types(streams)))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -125,6 +129,75 @@ def test_values_of_distinct_that_are_left_out_are_counted(spark: SparkSession, t
     assert found(spark, tmp_path).keys() < answers(tables)
     assert reported[-1].totals.left_out > 0
     assert any("values of DISTINCT are left out so far" in progress.notice for progress in reported)
+
+
+CHAIN = (
+    "SELECT a.v AS va, b.v AS vb, c.v AS vc FROM a [RANGE 20 SECONDS], b [RANGE 20 SECONDS], "
+    f"a [RANGE 20 SECONDS] AS c WHERE a.k = b.k AND b.v % {KEYS} = c.k AND a.v % 10 = 0"
+)
+
+
+def chained(tables: dict[str, pd.DataFrame]) -> set[tuple[int, int, int]]:
+    first = tables["a"][tables["a"].v % 10 == 0]
+    pairs = first.merge(tables["b"].assign(j=tables["b"].v % KEYS), on="k")
+    all_ = pairs.merge(tables["a"], left_on="j", right_on="k")
+    ts = all_[["ts_x", "ts_y", "ts"]]
+    near = ts.max(axis=1) - ts.min(axis=1) <= WINDOW_S * 1_000_000
+    return set(zip(all_.v_x[near], all_.v_y[near], all_.v[near], strict=True))
+
+
+def test_a_pipeline_sheds_tuples_and_partial_results_and_tells_what_is_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The second run finds the state that the first has left."""
+    file = write_pipeline(tmp_path, 2)
+    text = file.read_text()
+    file.write_text(f"{text[: text.index('SELECT')]}{CHAIN};\n")
+    limit, tables, found_, missed = StateLimit(500_000), list[dict[str, pd.DataFrame]](), 0, 0.0
+    options = RunOptions(available_now=True, limit=limit, routing="pipeline")
+    for files in (range(2), range(2, 4)):
+        reported: list[Progress] = []
+        tables.append(arrive(tmp_path, files))
+        Session(spark).run(file, options=options, on_progress=lambda _, p, to=reported: to.append(p))
+        assert max(p.memory_bytes for p in reported) <= limit.nbytes == reported[-1].state_limit
+        found_ += reported[-1].totals.combinations
+        missed += reported[-1].totals.missed
+    assert reported[-1].totals.shed > reported[-1].results_shed > 0
+    due = chained({name: pd.concat([some[name] for some in tables]) for name in NAMES})
+    rows = spark.read.parquet(str(tmp_path / "out")).toArrow().to_pylist()
+    out = Counter((row["va"], row["vb"], row["vc"]) for row in rows)
+    assert max(out.values()) == 1
+    assert out.keys() < due
+    assert found_ == len(out)
+    assert found_ / (found_ + missed) == pytest.approx(len(out) / len(due), abs=0.05)
+
+
+@pytest.mark.variant  # of the test before, by a server
+def test_a_served_folder_keeps_within_the_limit_of_its_server(tmp_path: Path) -> None:
+    file, tables = write_pipeline(tmp_path, 1), list[dict[str, pd.DataFrame]]()
+    words = [sys.executable, "-m", "watersmeet", "serve", "flow", "--available-now", "--json"]
+    words += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2", "--shed", "oldest"]
+    progress: list[dict[str, Any]] = []
+    for files, more in ((range(3), ["--streams", file.name]), (range(3, 5), [])):
+        tables.append(arrive(tmp_path, files))
+        ran = subprocess.run(
+            [*words, "--state-limit", "400kB", *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        events = [json.loads(line) for line in ran.stdout.splitlines()]
+        progress += [event for event in events if event["event"] == "progress"]
+        assert progress[-1]["total_shed"] > 0
+        assert progress[-1]["total_completeness"] < 1
+    assert max(each["memory_bytes"] for each in progress) <= 400_000 == progress[-1]["state_limit"]
+    every = {name: pd.concat([some[name] for some in tables]) for name in NAMES}
+    out = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    given = Counter((row["va"], row["vb"]) for row in out)
+    assert max(given.values()) == 1
+    assert given.keys() < answers(every)
 
 
 @pytest.mark.parametrize(

@@ -16,25 +16,27 @@ order: the new rows of each probe first what is visible of the others, then beco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from watersmeet.errors import DataError
-from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.join.combinations import bytes_of, combinations_in, in_blocks, widest_of
-from watersmeet.kernel.join.pieces import cells, in_time_order
+from watersmeet.kernel.join.pieces import Piece, cells, cut_by_time, in_time_order
 from watersmeet.kernel.layout import TS
+from watersmeet.kernel.multiquery.admission import behind_streams, check_columns, late_for_all, without_null
 from watersmeet.kernel.multiquery.held_tails import HeldTails
 from watersmeet.kernel.multiquery.level import SharedLevel
+from watersmeet.kernel.multiquery.limited_level import LimitedLevel, in_own_order
 from watersmeet.kernel.multiquery.live_values import NOTHING_KNOWN, LiveValues
 from watersmeet.kernel.multiquery.paths import Node
 from watersmeet.kernel.multiquery.relation_store import RelationStore, concat_unlike
 from watersmeet.kernel.multiquery.results import FoundResults, SharedPartials, emit, verified
-from watersmeet.kernel.multiquery.rows import SharedCounts, SharedRows
+from watersmeet.kernel.multiquery.rows import STANDS, SharedCounts, SharedRows
+from watersmeet.kernel.shedding.limit import StateLimit
+from watersmeet.kernel.shedding.thinning import fitting_block
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.state.chunks import PersistedChunk
 from watersmeet.kernel.state.result_expiry import order_by_end
@@ -46,7 +48,16 @@ from watersmeet.query.shared_dataflow import BEHIND, END, SINCE, Relation, Share
 class SharedBucket:
     """One level of one bucket: `step` takes a micro-batch and yields what leaves."""
 
-    def __init__(self, dataflow: SharedDataflow, level: int, tuning: Tuning = DEFAULT_TUNING) -> None:
+    def __init__(
+        self,
+        dataflow: SharedDataflow,
+        level: int,
+        tuning: Tuning = DEFAULT_TUNING,
+        limit: StateLimit | None = None,
+    ) -> None:
+        """`limit` is what the buckets of this number may take together, at all levels."""
+        if limit is not None:
+            tuning = replace(tuning, block_bytes=fitting_block(limit, tuning.block_bytes))
         self.dataflow = dataflow
         self.tuning = tuning
         self.level = level
@@ -58,6 +69,7 @@ class SharedBucket:
         self._widest: dict[str, int] = {}  # bytes of a result, by join; what a step adds is there before
         self._live = NOTHING_KNOWN
         self.tails = HeldTails(dataflow, level, tuning)
+        self.limited = LimitedLevel(limit, level, tuning) if limit is not None else None
         for relation in dataflow.relations:
             if relation.level == level:
                 self.stores[relation.name] = RelationStore(relation, tuning)
@@ -69,31 +81,58 @@ class SharedBucket:
         after: Mapping[str, int],
         batch: int,
         live: LiveValues = NOTHING_KNOWN,
+        room: int | None = None,
     ) -> Iterator[SharedRows]:
         """Joins a micro-batch, given chunks by feed or relation; the iterator must be exhausted.
 
         `before` and `after`: each stream's progress at the end of the previous batch and of this one; `live`:
-        by what results choose where there are several ways for them.
+        by what results choose where there are several ways for them; `room`: what the levels before have
+        left of the limit, if there is one.
         """
         plan = self._plan_for(batch)
         self.counts = SharedCounts()
-        ready: dict[str, Arrivals] = {}
-        for source, chunks in new.items():
-            rows = [chunk for chunk in chunks if chunk.num_rows]
-            if not rows:
-                continue
-            if source in plan.relations:
-                self._admit_results(plan.relations[source], concat_unlike(rows), ready)
-            elif source in plan.of_feed:
-                self._admit_tuples(plan, source, concat_unlike(rows), before, batch, ready)
+        if self.limited is not None:
+            self.limited.room = self.limited.limit.nbytes if room is None else room
         self._found, self._widest = FoundResults(self.tuning), {}
         self._live = live
-        for found in self._join(plan, ready):
-            if not self.tails.take(found):
-                yield found
+        for piece in self._pieces(plan, new):
+            ready: dict[str, Arrivals] = {}
+            for source, rows in piece.new.items():
+                if source in plan.relations:
+                    self._admit_results(plan.relations[source], rows, ready)
+                else:
+                    self._admit_tuples(plan, source, rows, before, batch, ready)
+            for found in self._join(plan, ready):
+                if self.limited is not None and isinstance(found.target, str):
+                    self.limited.foresee(found.target, found.table)
+                if not self.tails.take(found):
+                    yield found
+            bounds = self._expire(plan, after, ready, piece.rest_from)
+            self._keep_within(plan, bounds, after)
         yield from self.tails.release(before, after, self.counts)
         yield from self.tails.appear(new, self.counts)
-        self._expire(plan, after, ready)
+        self._keep_within(plan, self._bounds_of(plan, after, NEVER), after)
+
+    def _pieces(self, plan: SharedLevel, new: Mapping[str, Sequence[pa.RecordBatch]]) -> Iterator[Piece]:
+        """The batch, by time where it is large beside the limit: it is never in the state as a whole then."""
+        rows = {
+            source: concat_unlike(some)
+            for source, chunks in new.items()
+            if (source in plan.relations or source in plan.of_feed)
+            and (some := [chunk for chunk in chunks if chunk.num_rows])
+        }
+        if self.limited is None or not rows:
+            return iter([Piece(rows, {}, NEVER)])
+        for source, one in rows.items():
+            check_columns(source, one, [TS])
+            rows[source] = in_own_order(one)
+        return cut_by_time(rows, {}, self.limited.piece_bytes, whole_instants=True)
+
+    def _keep_within(self, plan: SharedLevel, bounds: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Sheds what does not fit within the limit."""
+        if self.limited is not None:
+            self.limited.expire(bounds, after)
+            self.limited.keep_within(plan, self.stores, self.tails, bounds, self.counts)
 
     def _join(self, plan: SharedLevel, ready: Mapping[str, Arrivals]) -> Iterator[SharedRows]:
         """All results of new rows, which become part of what later ones meet."""
@@ -103,12 +142,15 @@ class SharedBucket:
                     yield from self._join_head(plan, head, cell[head])
                     if head not in plan.passing:
                         self.stores[head].index(cell[head])
+                        if self.limited is not None:
+                            self.limited.enter(head, self.stores[head], cell[head])
         yield from self._emit(plan)
 
     def snapshot(self) -> dict[str, Any]:
         """What to persist beside the chunks, fit for JSON."""
         next_chunk = {name: one.next_chunk for name, one in self.stores.items() if one.next_chunk}
-        return {"next_chunk": next_chunk, **self.tails.snapshot()}
+        limited = {} if self.limited is None else {"limited": self.limited.snapshot()}
+        return {"next_chunk": next_chunk, **self.tails.snapshot(), **limited}
 
     def persisted(self) -> list[PersistedChunk]:
         """The chunks that a state store must hold; their section is the relation's name, or the tails'."""
@@ -127,9 +169,11 @@ class SharedBucket:
         snapshot: Mapping[str, Any],
         chunks: Iterable[PersistedChunk],
         tuning: Tuning = DEFAULT_TUNING,
+        limit: StateLimit | None = None,
     ) -> SharedBucket:
         """The bucket as it stood when these chunks were persisted; the dataflow may have changed since."""
-        bucket, ordered = cls(dataflow, level, tuning), sorted(chunks, key=lambda chunk: chunk.number)
+        bucket = cls(dataflow, level, tuning, limit)
+        ordered = sorted(chunks, key=lambda chunk: chunk.number)
         bucket.tails.restore(snapshot, ordered)
         for chunk in ordered:
             store = bucket.stores.get(chunk.section)
@@ -138,6 +182,10 @@ class SharedBucket:
         for name, number in snapshot.get("next_chunk", {}).items():
             if name in bucket.stores:
                 bucket.stores[name].next_chunk = max(number, bucket.stores[name].next_chunk)
+        if bucket.limited is not None:
+            if "limited" in snapshot:
+                bucket.limited.restore(snapshot["limited"])
+            bucket.limited.seed(bucket.stores)
         return bucket
 
     @property
@@ -180,14 +228,18 @@ class SharedBucket:
                 for name, relation in self._plan.relations.items()
             }
             self.tails = self.tails.for_queries(self._plan.dataflow, self.tuning)
+            if self.limited is not None:
+                self.limited.serve(self._plan, self.tails)
         return self._plan
 
     def _admit_results(self, relation: Relation, rows: pa.RecordBatch, ready: dict[str, Arrivals]) -> None:
         names = rows.schema.names
         kept = [TS, END, SINCE, *dict.fromkeys((*relation.keys, *relation.columns))]
-        _check(relation.name, rows, kept)
+        check_columns(relation.name, rows, kept)
+        if self.limited is not None and STANDS in names:
+            kept.append(STANDS)
         behind = [name for name in names if name.endswith(f".{BEHIND}") and np.asarray(rows[name]).any()]
-        rows = _without_null(rows, relation.route).select([*kept, *behind])
+        rows = without_null(rows, relation.route).select([*kept, *behind])
         if rows.num_rows:
             self.counts.stored += rows.num_rows
             ready[relation.name] = self.stores[relation.name].keep(order_by_end(rows, self.tuning))
@@ -203,16 +255,16 @@ class SharedBucket:
     ) -> None:
         """New tuples of a feed, for each relation over it that serves a query they are not late for."""
         relations = plan.of_feed[feed]
-        _check(feed, rows, [TS])
-        rows = _without_null(rows, relations[0].route)
+        check_columns(feed, rows, [TS])
+        rows = without_null(rows, relations[0].route)
         if not rows.num_rows:
             return
         durations = [one.window.duration_us for one in relations if one.window]
         rows = in_time_order(rows, min((us for us in durations if us is not None), default=None))
-        behind = _behind(np.asarray(rows.column(TS)), plan.dataflow.streams, before)
+        behind = behind_streams(np.asarray(rows.column(TS)), plan.dataflow.streams, before)
         if feed in plan.count_late:
             stream, bits = plan.count_late[feed]
-            late = 0 if behind is None else int(np.count_nonzero(_late_for_all(behind, bits)))
+            late = 0 if behind is None else int(np.count_nonzero(late_for_all(behind, bits)))
             self.counts.late[stream] = self.counts.late.get(stream, 0) + late
         rows = rows.append_column(SINCE, pa.array(np.full(rows.num_rows, batch, np.int64)))
         if behind is not None:
@@ -222,12 +274,12 @@ class SharedBucket:
         for relation in relations:
             kept, known = rows, hashes
             if behind is not None:
-                late_rows = _late_for_all(behind, plan.late_bits[relation.name])
+                late_rows = late_for_all(behind, plan.late_bits[relation.name])
                 if late_rows.any():
                     kept, known = rows.filter(pa.array(~late_rows)), {}
             if kept.num_rows:
                 own = dict.fromkeys((*relation.keys, *relation.columns))
-                _check(feed, rows, own)
+                check_columns(feed, rows, own)
                 for name in relation.keys:
                     if name not in known:
                         known[name] = hash_column(kept.column(name))
@@ -274,7 +326,10 @@ class SharedBucket:
                 nbytes = len(sure.max_ts) * widest
                 if nbytes > self._found.block_bytes:
                     nbytes = int(bytes_of(self.stores, taken, sure).sum())
-                self._found.add(join, sure, nbytes)
+                stands = None
+                if self.limited is not None and len(sure.max_ts):
+                    stands = self.limited.weigh(self.stores, sure)
+                self._found.add(join, sure, nbytes, stands)
                 if self._found.is_full:
                     yield from self._emit(plan)
         for probe, child in node.children.items():
@@ -304,48 +359,34 @@ class SharedBucket:
         nbytes = self.tuning.block_bytes
         yield from emit(plan, self.stores, found.parts, self.counts, self._live, nbytes)
 
-    def _expire(self, plan: SharedLevel, after: Mapping[str, int], ready: Mapping[str, Arrivals]) -> None:
-        """Forgets what can meet nothing any more, and merges small chunks."""
-        bounds: dict[tuple[str, ...], int] = {}
-        for name, relation in plan.relations.items():
+    def _expire(
+        self, plan: SharedLevel, after: Mapping[str, int], ready: Mapping[str, Arrivals], rest_from: int
+    ) -> Mapping[str, int]:
+        """Forgets what can meet nothing any more, and merges small chunks; how far relations have come.
+
+        What is left of the batch has no event time before `rest_from`.
+        """
+        bounds = self._bounds_of(plan, after, rest_from)
+        for name in plan.relations:
             store = self.stores[name]
             if name in plan.passing:
                 store.forget()
             elif store.chunks:
-                streams = relation.streams
-                if streams not in bounds:
-                    bounds[streams] = min(after.get(stream, BEGINNING) for stream in streams)
-                store.expire(bounds[streams])
+                store.expire(bounds[name])
                 if name in ready:
                     store.settle_chunks()
+        return bounds
 
-
-def _check(source: str, rows: pa.RecordBatch, needed: Iterable[str]) -> None:
-    missing = [name for name in needed if name not in rows.schema.names]
-    if missing:
-        raise DataError(f"a chunk of {source} lacks the columns {', '.join(missing)}")
-
-
-def _without_null(rows: pa.RecordBatch, route: str) -> pa.RecordBatch:
-    """Rows that were routed by a value: NULL equals nothing."""
-    _check("a feed", rows, [route])
-    return rows.filter(rows.column(route).is_valid()) if rows.column(route).null_count else rows
-
-
-def _behind(ts: Longs, streams: Sequence[str], before: Mapping[str, int]) -> Longs | None:
-    """For each tuple the bits of the streams whose progress is past it; None if there are none."""
-    bounds = [before.get(stream, BEGINNING) for stream in streams]
-    if int(ts.min()) >= max(bounds):
-        return None
-    masks = np.zeros(len(ts), np.int64)
-    for bit, bound in enumerate(bounds):
-        masks |= np.where(ts < bound, np.int64(1 << bit), 0)
-    return masks
-
-
-def _late_for_all(behind: Longs, queries: Iterable[int]) -> npt.NDArray[np.bool_]:
-    """Which tuples are behind all streams of each of these queries."""
-    late = np.ones(len(behind), np.bool_)
-    for bits in queries:
-        late &= (behind & bits) == bits
-    return late
+    def _bounds_of(self, plan: SharedLevel, after: Mapping[str, int], rest_from: int) -> dict[str, int]:
+        """By relation that holds rows, the event time before which none of its streams has more."""
+        bounds: dict[tuple[str, ...], int] = {}
+        for name, relation in plan.relations.items():
+            streams = relation.streams
+            if self.stores[name].chunks and streams not in bounds:
+                latest = min(after.get(stream, BEGINNING) for stream in streams)
+                bounds[streams] = min(latest, rest_from)
+        return {
+            name: bounds[relation.streams]
+            for name, relation in plan.relations.items()
+            if relation.streams in bounds
+        }

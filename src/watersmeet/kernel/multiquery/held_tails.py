@@ -32,6 +32,7 @@ from watersmeet.kernel.output.held_answers import AnswerDelay, AnswerSampler, He
 from watersmeet.kernel.state.chunks import HoldBuffer, PersistedChunk
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING
+from watersmeet.query.byte_size import split_evenly
 from watersmeet.query.shared_dataflow import Hold, SharedDataflow, TailTemplate
 
 Bounds = Mapping[str, int]  # how far each stream has come, or set of streams
@@ -83,7 +84,7 @@ class HeldTails:
             held.watermark = _watermark(before, template)
             released = held.release(_watermark(after, template))
             if template.hold is not None and template.hold.repeats:
-                released = self._with_present(template, held.watermark, released)
+                released = self._with_present(template, held.watermark, released, counts)
             for batch in released:
                 table = pa.Table.from_batches([batch])
                 if template.has_values:
@@ -94,7 +95,7 @@ class HeldTails:
                     yield SharedRows(template, table)
 
     def _with_present(
-        self, template: TailTemplate, since: int, released: Iterable[pa.RecordBatch]
+        self, template: TailTemplate, since: int, released: Iterable[pa.RecordBatch], counts: SharedCounts
     ) -> Iterator[pa.RecordBatch]:
         """What was present since before the new answers, by all that values are made of; then these."""
         values, fresh = self._values[_present_name(template)], list(released)
@@ -105,8 +106,10 @@ class HeldTails:
             names = [QUERY, *template.payload, ANSWER_TS, ANSWER_END]
             yield _marked(present.select(names), has_ended=True)
         for batch in fresh:
-            values.step(batch)
-            yield _marked(batch, has_ended=False)
+            remembered = values.admit(batch)
+            counts.left_out += values.left_out
+            if remembered.num_rows:
+                yield _marked(remembered, has_ended=False)
 
     def appear(
         self, new: Mapping[str, Sequence[pa.RecordBatch]], counts: SharedCounts
@@ -116,6 +119,7 @@ class HeldTails:
             if name not in new:
                 continue
             answers = values.step(concat_unlike([batch for batch in new[name] if batch.num_rows]))
+            counts.left_out += values.left_out
             if answers.num_rows:
                 counts.count_answers(np.asarray(answers.column(QUERY)))
                 table = pa.Table.from_batches([answers]).drop_columns([ANSWER_END])
@@ -175,8 +179,27 @@ class HeldTails:
 
     @property
     def nbytes(self) -> int:
-        held = sum(one.buffer.nbytes for one in self._held.values())
-        return held + sum(one.nbytes for one in self._values.values())
+        return self.held_nbytes + self.values_nbytes
+
+    @property
+    def held_nbytes(self) -> int:
+        """Of answers that are held."""
+        return sum(one.buffer.nbytes for one in self._held.values())
+
+    @property
+    def values_nbytes(self) -> int:
+        """Of values that are present."""
+        return sum(one.nbytes for one in self._values.values())
+
+    def limit_values(self, nbytes: int | None) -> None:
+        """Lets the values of each kind take no more than so many bytes: new ones are left out beyond that."""
+        for values in self._values.values():
+            values.limit_bytes = nbytes
+
+    def thin(self, nbytes: int) -> int:
+        """Leaves held answers of at most so many bytes, each query's kind as many; returns how many went."""
+        parts = split_evenly({template: one.buffer.nbytes for template, one in self._held.items()}, nbytes)
+        return sum(one.buffer.thin(int(parts[template])) for template, one in self._held.items())
 
 
 def values_name(template: TailTemplate) -> str:

@@ -15,11 +15,12 @@ from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.columns.hashing import Hashes, hash_column
 from watersmeet.kernel.layout import TS, InputLayout
 from watersmeet.kernel.state.arrivals import Arrivals
+from watersmeet.kernel.state.chunk import Chunk
 from watersmeet.kernel.state.result_expiry import ResultExpiry
 from watersmeet.kernel.state.store import TupleStore
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import NEVER, UNBOUNDED
-from watersmeet.query.shared_dataflow import Relation
+from watersmeet.query.shared_dataflow import END, Relation
 
 
 class RelationStore(TupleStore):
@@ -57,6 +58,10 @@ class RelationStore(TupleStore):
             for cls, name in enumerate(self.keys)
         }
         return Arrivals(ts, ends, np.arange(chunk.start, chunk.stop, dtype=np.int64), by_class)
+
+    def ends_of(self, chunk: Chunk, ts: Longs) -> Longs:
+        """When the lifetimes of a chunk's rows end, given their event times."""
+        return np.asarray(chunk.column(END)) if self.holds_results else self.layout.window.known_end_us(ts)
 
     def forget(self) -> None:
         """Forgets all rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.errors import DataError
@@ -18,7 +19,7 @@ from watersmeet.kernel.multiquery.live_values import LiveValues
 from watersmeet.kernel.multiquery.paths import ColumnOf, Path
 from watersmeet.kernel.multiquery.predicate_index import PredicateIndex, Results
 from watersmeet.kernel.multiquery.relation_store import RelationStore
-from watersmeet.kernel.multiquery.rows import QUERY, SharedCounts, SharedRows
+from watersmeet.kernel.multiquery.rows import QUERY, STANDS, SharedCounts, SharedRows
 from watersmeet.kernel.tuning import Tuning
 from watersmeet.query import ANSWER_TIME
 from watersmeet.query.arrow_types import TIMESTAMP
@@ -27,6 +28,7 @@ from watersmeet.query.shared_dataflow import BEHIND, END, SINCE
 _FACTS = 12  # bytes of an answer beside its columns: its query and its time
 
 Stores = Mapping[str, RelationStore]
+Weights = npt.NDArray[np.float64]
 SharedPartials = Partials[tuple[str, int]]  # hashes by member and class
 
 
@@ -34,15 +36,15 @@ class FoundResults:
     """Complete results that have not left yet, by join: what is few leaves together."""
 
     def __init__(self, tuning: Tuning) -> None:
-        self.parts: dict[str, list[SharedPartials]] = {}
+        self.parts: dict[str, list[tuple[SharedPartials, Weights | None]]] = {}  # and what each stands for
         self._rows = 0
         self._nbytes = 0
         self._tuning = tuning
 
-    def add(self, join: str, results: SharedPartials, nbytes: int) -> None:
+    def add(self, join: str, results: SharedPartials, nbytes: int, stands: Weights | None = None) -> None:
         """Takes results of which the columns take so many bytes at most."""
         if len(results.max_ts):
-            self.parts.setdefault(join, []).append(results)
+            self.parts.setdefault(join, []).append((results, stands))
             self._rows += len(results.max_ts)
             self._nbytes += nbytes
 
@@ -79,8 +81,15 @@ def _values(stores: Stores, column: ColumnOf, partials: SharedPartials) -> pa.Ar
 class _Block:
     """Results of one join, and the columns that have been taken for them."""
 
-    def __init__(self, use: Use, stores: Stores, parts: Sequence[SharedPartials]) -> None:
+    def __init__(
+        self, use: Use, stores: Stores, found: Sequence[tuple[SharedPartials, Weights | None]]
+    ) -> None:
         self.use = use
+        parts = [part for part, _ in found]
+        self.stands: Weights | None = None
+        if any(stands is not None for _, stands in found):
+            each = [np.ones(len(part.max_ts)) if stands is None else stands for part, stands in found]
+            self.stands = np.concatenate(each)
         self.ts: Longs = _concat([part.max_ts for part in parts])
         self.ends: Longs = _concat([part.min_end for part in parts])
         self.rows = {
@@ -154,7 +163,7 @@ def _bring_needed(blocks: Sequence[_Block], stores: Stores) -> None:
 def emit(
     plan: SharedLevel,
     stores: Stores,
-    found: Mapping[str, Sequence[SharedPartials]],
+    found: Mapping[str, Sequence[tuple[SharedPartials, Weights | None]]],
     counts: SharedCounts,
     live: LiveValues,
     nbytes: int,
@@ -171,6 +180,8 @@ def emit(
         if block.use.later:
             facts = {TS: pa.array(block.ts), END: pa.array(block.ends), SINCE: pa.array(since)}
             facts |= {behind_column(slot): pa.array(masks) for slot, masks in behind.items()}
+            if block.stands is not None:
+                facts[STANDS] = pa.array(block.stands, pa.float32())
             going = _going(plan, block, counts, live)
             for name, columns_of in block.use.later.items():
                 columns = [block.columns[one] for one in columns_of.values()]
@@ -209,6 +220,9 @@ def _answers(
 ) -> pa.Table:
     numbers = table.numbers[tails]
     is_held = table.template.hold is not None
+    counts.found += len(rows)
+    if block.stands is not None:
+        counts.missed += float((block.stands[rows] - 1).sum())
     if not is_held:  # else they count once they are let out
         counts.count_answers(numbers)
     named = table.named

@@ -14,6 +14,7 @@ from watersmeet.kernel.routing.grid import coordinates, split
 from watersmeet.query.shared_dataflow import TailTemplate
 
 QUERY = "__query"  # int32: the number of the query that an answer is for
+STANDS = "__stands"  # float32: how many results one stands for, where rows have been shed
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class SharedCounts:
     probes: int = 0
     answers: dict[int, int] = field(default_factory=dict)  # by the query's number
     went: dict[str, int] = field(default_factory=dict)  # results that had a choice, by the relation taken
+    found: int = 0  # answers of all queries as joins find them, whether or not they wait
+    missed: float = 0.0  # answers not found because something was shed, as estimated
+    shed: dict[str, int] = field(default_factory=dict)  # live rows removed, by relation
+    left_out: int = 0  # values of DISTINCT that there was no room to remember
 
     def count_answers(self, numbers: npt.NDArray[np.int32]) -> None:
         """Counts answers in, given the query of each."""

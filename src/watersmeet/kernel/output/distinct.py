@@ -25,6 +25,7 @@ from watersmeet.kernel.layout import ANSWER_END, ANSWER_TS
 from watersmeet.kernel.state.chunks import HoldBuffer, PersistedChunk
 
 ABSENT = -(2**63)
+Mask = npt.NDArray[np.bool_]
 _TABLE_BYTES = 16  # of a value, beside the value itself: its hash, and until when it is present
 
 
@@ -50,9 +51,20 @@ class DistinctValues:
 
     def step(self, answers: pa.RecordBatch) -> pa.RecordBatch:
         """The answers that let their value appear."""
-        self.left_out = 0
         if not answers.num_rows:
+            self.left_out = 0
             return answers
+        ordered, _, appears = self._take(answers)
+        return ordered.filter(pa.array(appears))
+
+    def admit(self, answers: pa.RecordBatch) -> pa.RecordBatch:
+        """The answers of which the value is remembered, whether or not it appears with them."""
+        ordered, fits, _ = self._take(answers)
+        return ordered.filter(pa.array(fits))
+
+    def _take(self, answers: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask, Mask]:
+        """Remembers values: the answers in order, which values there is room for, and which appear."""
+        self.left_out = 0
         ordered, groups, firsts = self._grouped(answers)
         t = np.asarray(ordered.column(ANSWER_TS))
         ends = np.asarray(ordered.column(ANSWER_END))
@@ -60,13 +72,13 @@ class DistinctValues:
         before = self._until_of(self._find(values, hashes))
         covered = np.maximum(before[groups], running_max_before(ends, groups))
         until = np.maximum.reduceat(ends, firsts)
-        longer, appears = until > before, covered < t
+        longer, appears, fits = until > before, covered < t, np.ones(len(firsts), np.bool_)
         if self.limit_bytes is not None:
             fits = self._fits(values, before, t[firsts])
             self.left_out = int(np.count_nonzero(~fits & np.logical_or.reduceat(appears, firsts)))
             longer, appears = longer & fits, appears & fits[groups]
         self._remember(values.filter(pa.array(longer)), until[longer], int(t.max()))
-        return ordered.filter(pa.array(appears))
+        return ordered, fits[groups], appears
 
     def present(self, since: int) -> pa.RecordBatch | None:
         """The values that are present then or later, and until when; None if there are none."""

@@ -19,12 +19,11 @@ from watersmeet.kernel.join.step_counts import StepCounts
 from watersmeet.kernel.layout import POSITION, TS
 from watersmeet.kernel.progress.row_numbers import RowPositions
 from watersmeet.kernel.shedding.limit import Shed, StateLimit
-from watersmeet.kernel.shedding.policy import SHED_TO, bring_under
+from watersmeet.kernel.shedding.policy import bring_under
 from watersmeet.kernel.shedding.survival import Survival
+from watersmeet.kernel.shedding.thinning import PIECES, SHED_TO, fitting_block
 from watersmeet.kernel.state.chunks import HoldBuffer
 
-PIECES = 8  # of the limit: what is taken at once
-LEAST_BLOCK_BYTES = 1 << 19  # of combinations: smaller blocks cost more than they save
 HELD_SHARE = 0.5  # held answers may take this much of the limit
 WAITING_SHARE = 0.75  # tuples that wait for the watermark under ROWS windows take at most this much
 
@@ -40,8 +39,7 @@ class LimitedJoin:
         self.limit = limit
         self.counts = StepCounts()
         self.survival = Survival(join.layout.inputs, join.tuning)
-        fitting = max(limit.nbytes // PIECES, LEAST_BLOCK_BYTES)
-        join.block_bytes = min(fitting, join.tuning.block_bytes)
+        join.block_bytes = fitting_block(limit, join.tuning.block_bytes)
         if survival is not None:
             self.survival.restore(survival)
             return

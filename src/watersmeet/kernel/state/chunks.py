@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.columns.hashing import Hashes, combine_hashes, hash_column
 from watersmeet.kernel.columns.narrow import widened
 from watersmeet.kernel.layout import InputLayout
 from watersmeet.kernel.tuning import DEFAULT_TUNING
@@ -110,14 +111,29 @@ class HoldBuffer:
         self._merge()
 
     def thin(self, nbytes: int) -> int:
-        """Leaves rows of about so many bytes, spread evenly; returns how many went."""
-        before, share = self.rows, nbytes / max(1, self.nbytes)
-        chunks, self._chunks = self._chunks, []
-        for chunk in chunks:
-            numbers = np.arange(chunk.batch.num_rows, dtype=np.float64)
-            chosen = np.flatnonzero(np.floor((numbers + 1) * share) > np.floor(numbers * share))
-            self.add(chunk.batch.take(pa.array(chosen)), self.next_number)
+        """Leaves rows of at most so many bytes, drawn at random; returns how many went.
+
+        A row is drawn by a hash of all that it has: in whatever order they came, the same ones stay.
+        """
+        before = self.rows
+        while self._chunks and self.nbytes > nbytes:
+            self._thin(max(0, int(self.rows * nbytes / self.nbytes) - 1))
         return before - self.rows
+
+    def _thin(self, rows: int) -> None:
+        """Leaves so many rows."""
+        sizes = [int(chunk.batch.num_rows) for chunk in self._chunks]
+        order = np.argsort(
+            np.concatenate([_row_hashes(chunk.batch) for chunk in self._chunks]), kind="stable"
+        )
+        stays = np.zeros(sum(sizes), np.bool_)
+        stays[order[len(order) - rows :]] = True
+        chunks, self._chunks = self._chunks, []
+        for chunk, keep in zip(chunks, np.split(stays, np.cumsum(sizes)[:-1]), strict=True):
+            if keep.all():
+                self._chunks.append(chunk)
+            else:
+                self.add(chunk.batch.filter(pa.array(keep)), self.next_number)
 
     def rewrite(self, change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
         """Puts what becomes of each chunk in its place, where it becomes another."""
@@ -145,6 +161,10 @@ class HoldBuffer:
             parts = self._chunks[-run:]
             self._chunks[-run:] = []
             self.add(pa.concat_batches([chunk.batch for chunk in parts]), self.next_number)
+
+
+def _row_hashes(batch: pa.RecordBatch) -> Hashes:
+    return combine_hashes([hash_column(column) for column in batch.columns])
 
 
 def mergeable(

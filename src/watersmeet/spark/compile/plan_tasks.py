@@ -237,8 +237,6 @@ class _TaskPlanner:
 
     def _levels(self, dataflow: SharedDataflow) -> LevelTasks:
         """A query as a pipeline: each input is packed once and sent to the level where it is joined."""
-        if self.options.limit is not None:
-            raise ConfigurationError("a limit of memory goes with routing by shares: --routing shares")
         slots = {relation.source: relation.slot for relation in dataflow.relations}
         inputs = []
         for reading in self.query.readings:
@@ -261,6 +259,8 @@ class _TaskPlanner:
             partitions=self.plan.partitions,
             fingerprint=self.plan.fingerprint,
             starts=self.options.starts,
+            limit=self._part,
+            parallelism=self.options.parallelism,
             tuning=self.options.tuning,
         )
 

@@ -14,14 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError, MemoryShortageError
-from watersmeet.kernel import Shed, StateLimit
+from watersmeet.kernel import StateLimit
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.state_growth import describe_growth
 from watersmeet.query import Sink
-from watersmeet.query.byte_size import format_bytes
 from watersmeet.spark.compile.compile import Compiler
 from watersmeet.spark.jobs.checkpoint import Checkpoint
-from watersmeet.spark.jobs.poll import SMALLEST, PolledQuery
+from watersmeet.spark.jobs.poll import PolledQuery
 from watersmeet.spark.jobs.running_query import stop_query
 from watersmeet.spark.metrics.batch_reports import Report
 from watersmeet.spark.metrics.progress import Progress, parse_progress
@@ -33,7 +32,6 @@ from watersmeet.spark.sources.known_options import describe_misspelt
 from watersmeet.spark.sources.read_sources import Sources
 from watersmeet.sql.binding.limits.describe_endless import describe_endless
 
-WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 SMALLEST_AFTER_KILL = 16  # a process may be killed for other reasons, again and again
 KEEP_EVERY_S = 30  # progress is written to the checkpoint this often, and at the end
 
@@ -72,7 +70,6 @@ class Job(PolledQuery):
     has_ended: bool = False  # by an earlier run, which has ended its input
     changes: tuple[str, ...] = ()  # what there is to say of how the query has changed since its last run
     read_rest: Callable[[], Sources] | None = None  # all that the sources have left, in one batch
-    _has_warned: bool = False
     _kept_at: float = 0.0
     _ending: bool = False
     _has_begun: bool = False
@@ -144,10 +141,7 @@ class Job(PolledQuery):
         fresh = super().poll()
         self._look_for_causes(fresh)
         self._reload_tables()
-        if fresh and self.options.limit is not None:
-            warn = self._press_back if self.options.limit.shed is Shed.NONE else self._warn
-            notice = warn(self.options.limit, fresh) or fresh[-1].notice
-            fresh[-1] = self.progress = replace(fresh[-1], notice=notice)
+        self._mind_limit(self.options.limit, fresh)
         if fresh and time.monotonic() - self._kept_at > KEEP_EVERY_S:
             self._keep_progress()
         return fresh
@@ -192,46 +186,6 @@ class Job(PolledQuery):
             with contextlib.suppress(Exception):
                 self.checkpoint.keep_progress(json.dumps(self.progress.as_json()))
 
-    def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """A warning about answers left out, or state over the limit although tuples are shed; given once."""
-        newest, message = fresh[-1], ""
-        if newest.memory_bytes > limit.nbytes and self.plan.query.joins_delayed:
-            waits = "tuples that wait for the watermark under ROWS windows are not shed"
-            message = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
-        elif newest.totals.left_out:
-            many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
-            message = f"{many}: there is no room to remember them, and they would be repeated"
-        is_new, self._has_warned = bool(message) and not self._has_warned, self._has_warned or bool(message)
-        return message if is_new else ""
-
-    def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
-        """Resumes with smaller batches when state is over its limit and they could help; returns a notice."""
-        over = [p for p in fresh if p.memory_bytes > limit.nbytes]
-        if not over:
-            return ""
-        message = _over(over[-1], limit)
-        brought = max(p.arrived_bytes for p in over)
-        if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
-            return f"{message}: batches are {self._smaller} times smaller now"
-        if self._has_warned:
-            return ""
-        self._has_warned = True
-        return (
-            f"{message}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it "
-            "more memory, shorter windows, or a policy that sheds"
-        )
-
-    def _shrink_batches(self) -> bool:
-        """Resumes with batches half as large, if that can be done; a batch under way is done again."""
-        if self.read_smaller is None or self._smaller >= SMALLEST or self._ending:
-            return False
-        if self._query is None or not self._query.isActive:
-            return False
-        stop_query(self._query)
-        self._halve_batches()
-        self.start()
-        return True
-
     def _halve_batches(self) -> bool:
         """At the end of the input all that is left stays one batch, in pieces half as large."""
         if not super()._halve_batches():
@@ -267,6 +221,12 @@ class Job(PolledQuery):
             self.sources = self.read_rest()
         self.checkpoint.end_input()
 
+    def _can_shrink(self) -> bool:
+        return super()._can_shrink() and not self._ending
+
+    def _holds_what_waits(self) -> bool:
+        return self.plan.query.joins_delayed
+
     @property
     def _streams(self) -> dict[str, str]:
         """By alias the stream that is read under it, the first one of a view."""
@@ -282,7 +242,3 @@ class Job(PolledQuery):
         self._end_run()
         if self._query is not None:
             self._keep_progress()
-
-
-def _over(progress: Progress, limit: StateLimit) -> str:
-    return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"

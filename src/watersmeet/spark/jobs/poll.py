@@ -11,13 +11,17 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import MemoryShortageError, WatersmeetError
-from watersmeet.spark.jobs.running_query import RunningQuery
+from watersmeet.kernel import Shed, StateLimit
+from watersmeet.query.byte_size import format_bytes
+from watersmeet.spark.jobs.running_query import RunningQuery, stop_query
 from watersmeet.spark.metrics.batch_reports import BatchReports, Report, all_reports
 from watersmeet.spark.metrics.progress import Progress, parse_progress
 from watersmeet.spark.pace.pacing import Pacing, start_pacing
 from watersmeet.spark.sources.read_sources import Sources
 
 SMALLEST = 1024  # batches are never cut to less than this part of what they were
+
+WORTH_SHRINKING = 0.1  # a batch that brings less than this share of the limit need not be smaller
 
 ReadSmaller = Callable[[int], Sources]  # the sources with batches that many times smaller
 
@@ -30,6 +34,7 @@ class PolledQuery(RunningQuery):
     read_smaller: ReadSmaller | None = None
     awaits: tuple[str, ...] = ()  # the queries that have to end before it starts
     progress: Progress | None = None
+    _has_warned: bool = False
     _smaller: int = 1  # how many times smaller than at the start batches are
     _pacing: Pacing | None = None
     _notices: list[str] = field(default_factory=list)  # to be reported with the next batches
@@ -101,6 +106,59 @@ class PolledQuery(RunningQuery):
         self.sources = self.read_smaller(self._smaller)
         return True
 
+    def _mind_limit(self, limit: StateLimit | None, fresh: list[Progress]) -> None:
+        """Says with the newest batch what there is to say of a limit of memory; makes batches smaller."""
+        if limit is not None and fresh:
+            warn = self._press_back if limit.shed is Shed.NONE else self._warn
+            notice = warn(limit, fresh) or fresh[-1].notice
+            fresh[-1] = self.progress = replace(fresh[-1], notice=notice)
+
+    def _warn(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """A warning about answers left out, or state over the limit although rows are shed; given once."""
+        newest, message = fresh[-1], ""
+        if newest.memory_bytes > limit.nbytes and self._holds_what_waits():
+            waits = "tuples that wait for the watermark under ROWS windows are not shed"
+            message = f"{_over(newest, limit)}: {waits}. Declare a shorter lateness, or give it more memory"
+        elif newest.totals.left_out:
+            many = f"{newest.totals.left_out} values of DISTINCT are left out so far"
+            message = f"{many}: there is no room to remember them, and they would be repeated"
+        is_new, self._has_warned = bool(message) and not self._has_warned, self._has_warned or bool(message)
+        return message if is_new else ""
+
+    def _press_back(self, limit: StateLimit, fresh: list[Progress]) -> str:
+        """Resumes with smaller batches when state is over its limit and they could help; returns a notice."""
+        over = [p for p in fresh if p.memory_bytes > limit.nbytes]
+        if not over:
+            return ""
+        message = _over(over[-1], limit)
+        brought = max(p.arrived_bytes for p in over)
+        if brought > WORTH_SHRINKING * limit.nbytes and self._shrink_batches():
+            return f"{message}: batches are {self._smaller} times smaller now"
+        if self._has_warned:
+            return ""
+        self._has_warned = True
+        return (
+            f"{message}, and smaller batches do not help: the windows do not fit. Nothing is shed; give it "
+            "more memory, shorter windows, or a policy that sheds"
+        )
+
+    def _shrink_batches(self) -> bool:
+        """Resumes with batches half as large, if that can be done; a batch under way is done again."""
+        if not self._can_shrink() or self._query is None or not self._query.isActive:
+            return False
+        stop_query(self._query)
+        self._halve_batches()
+        self.start()
+        return True
+
+    def _can_shrink(self) -> bool:
+        """Whether it can be resumed with smaller batches."""
+        return self.read_smaller is not None and self._smaller < SMALLEST
+
+    def _holds_what_waits(self) -> bool:
+        """Whether tuples that cannot be shed wait for the watermark."""
+        return False
+
     def _start_pacing(
         self,
         query: StreamingQuery,
@@ -137,3 +195,7 @@ class PolledQuery(RunningQuery):
     def _parse(self, report: Report) -> Progress:
         """A report as progress, its totals on top of those of the batch before."""
         return parse_progress(report, None, self.progress)
+
+
+def _over(progress: Progress, limit: StateLimit) -> str:
+    return f"state takes {format_bytes(progress.memory_bytes)}, its limit is {format_bytes(limit.nbytes)}"

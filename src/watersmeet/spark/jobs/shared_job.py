@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,6 +14,8 @@ from watersmeet.query import NEVER, Pipeline, Query, Sink
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.poll import PolledQuery
+from watersmeet.spark.metrics.batch_reports import Report
+from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.answer_stream import stream_answers
 from watersmeet.spark.multiquery.answers import JSON_SCHEMA, AnswerDecoder
 from watersmeet.spark.multiquery.culprits import Blame, Numbers
@@ -64,6 +66,7 @@ class SharedJob(PolledQuery):
             sources=self.sources,
             partitions=self.partitions,
             checkpoint=self.folder,
+            limit=self.options.limit,
         )
         keep_renames_safe(self.spark, self.folder)
         writer = (
@@ -79,6 +82,16 @@ class SharedJob(PolledQuery):
         names = [stream.name for stream in self.pipeline.streams]
         inputs = [(name, name) for name in names]
         return self._start_pacing(writer.start(), inputs, names, ends=self.options.available_now)
+
+    def poll(self) -> list[Progress]:
+        """The batches finished since the last call; raises what made the query fail, in plain words."""
+        fresh = super().poll()
+        self._mind_limit(self.options.limit, fresh)
+        return fresh
+
+    def _parse(self, report: Report) -> Progress:
+        limit = self.options.limit.nbytes if self.options.limit else None
+        return replace(super()._parse(report), state_limit=limit)
 
     def _starts_again(self) -> bool:
         """Not where queries are to blame: they may have failed with the words of what passes by itself."""

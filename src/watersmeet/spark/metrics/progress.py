@@ -96,12 +96,14 @@ class Progress:
     notice: str = ""  # what has been done, or should be known, about the memory
     hot_values: int = 0  # in the routing table, cooling ones too
     busiest_share: float = 1.0  # the busiest bucket's work over the mean bucket's
+    results_shed: int = 0  # partial results that later levels have shed
     totals: Totals = Totals()
     site: SiteProgress | None = None  # of a part of a query across sites
 
     @property
     def shed(self) -> int:
-        return sum(item.shed for item in self.inputs)
+        """Tuples shed, and partial results."""
+        return sum(item.shed for item in self.inputs) + self.results_shed
 
     @property
     def rows(self) -> int:
@@ -174,6 +176,7 @@ def parse_progress(
         completeness=_share(batch, before.completeness),
         hot_values=metrics.get("hot_values", before.hot_values),
         busiest_share=_busiest_share(metrics),
+        results_shed=metrics.get("results_shed", 0),
         totals=before.totals + batch,
     )
 
@@ -189,10 +192,12 @@ def _totals(
         answers=_answers(report, metrics),
         batches=1,
         malformed=malformed,
-        shed=sum(item.shed for item in inputs),
-        combinations=metrics.get("combinations", 0),
+        shed=sum(item.shed for item in inputs) + metrics.get("results_shed", 0),
+        # Joins of several levels find combinations that are no answers yet: there answers are counted apart.
+        combinations=metrics.get("found", metrics.get("combinations", 0)),
         missed=metrics.get("missed_milli", 0) / 1000,
-        left_out=int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0),
+        left_out=int(_observed(report, VALUES_OBSERVATION).get("left_out") or 0)
+        + metrics.get("values_left_out", 0),
     )
 
 
@@ -204,7 +209,7 @@ def _answers(report: Mapping[str, Any], metrics: Mapping[str, int]) -> int:
 
 def _share(totals: Totals, otherwise: float) -> float:
     possible = totals.combinations + totals.missed
-    return totals.combinations / possible if possible else otherwise
+    return max(0.0, totals.combinations / possible) if possible > 0 else otherwise
 
 
 def _busiest_share(metrics: Mapping[str, int]) -> float:

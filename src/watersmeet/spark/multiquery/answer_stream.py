@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.kernel import StateLimit
 from watersmeet.query import Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.multiquery.answers import AnswerDecoder, column_types
@@ -35,10 +36,11 @@ def stream_answers(
     sources: Sources,
     partitions: int,
     checkpoint: str | None = None,
+    limit: StateLimit | None = None,
 ) -> AnswerStream:
     """The answers of all `queries`, by number, of a dataflow that reads these sources.
 
-    `checkpoint` is the folder of its checkpoint, where it is known.
+    `checkpoint` is the folder of its checkpoint, where it is known; `limit` is of the memory of its state.
     """
     ship = ship_dataflow(spark, dataflow)
     tasks = plan_levels(
@@ -49,6 +51,8 @@ def stream_answers(
         fingerprint=dataflow_fingerprint(dataflow, streams, partitions),
         direct={name: each.root for name, each in sources.files.items()},
         starts=begin_run(spark, streams, checkpoint),
+        limit=limit,
+        parallelism=spark.sparkContext.defaultParallelism,
         tuning=session_tuning(spark),
     )
     blobs = DataflowCompiler(tasks, sources.tuples, sources.files).answers()

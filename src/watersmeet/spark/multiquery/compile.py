@@ -32,6 +32,7 @@ from watersmeet.spark.multiquery.stage import SharedStage
 from watersmeet.spark.sources.derived.view_rows import reading_rows
 from watersmeet.spark.sources.parquet.files import FileNames
 from watersmeet.spark.stages.shipped_stage import ship_stage
+from watersmeet.spark.worker.frugal import frugally
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,13 @@ class DataflowCompiler:
         if each.keep is not None:
             frame = frame.alias(each.alias).withColumn(KEEP, F.expr(each.keep))
             selected.append(KEEP)
-        return (
-            frame.alias(each.stream).selectExpr(*selected).mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
-        )
+        pack = frugally(each.pack, self.tasks.limit)
+        return frame.alias(each.stream).selectExpr(*selected).mapInArrow(pack, LEVEL_MESSAGES.spark_schema)
 
     def _packed_files(self, each: PackFeedFiles) -> DataFrame:
         named = [(number, self.files[stream].names) for number, stream in each.streams]
         rows = number_files(named, self.tasks.partitions, reports_time=self.tasks.reports_time)
-        return rows.mapInArrow(each.pack, LEVEL_MESSAGES.spark_schema)
+        return rows.mapInArrow(frugally(each.pack, self.tasks.limit), LEVEL_MESSAGES.spark_schema)
 
 
 def through_levels(

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.kernel import IN_VIEW, MARK, TS, LatenessPolicy
+from watersmeet.kernel import IN_VIEW, MARK, TS, LatenessPolicy, StateLimit
 from watersmeet.query import Branch, Reading, Stream
 from watersmeet.query.expression import quote_name
 from watersmeet.query.shared_dataflow import Feed, SharedDataflow
@@ -96,6 +96,7 @@ class LevelTasks:
     metrics: Metrics
     reports_time: bool
     partitions: int
+    limit: StateLimit | None = None  # of the whole dataflow
 
 
 def dataflow_inputs(dataflow: SharedDataflow, streams: Sequence[Stream]) -> list[FeedInput]:
@@ -113,12 +114,15 @@ def plan_levels(
     fingerprint: str,
     direct: Mapping[str, str | None],
     starts: tuple[int, ...] = (),
+    limit: StateLimit | None = None,
+    parallelism: int = 1,
     tuning: Tuning = DEFAULT,
 ) -> LevelTasks:
     """The tasks of a dataflow; the files of streams in `direct` are read without Spark's reader.
 
     With each stream comes the folder below which folders give columns, if they do. `starts` are those of the
-    query's runs, as far as they are known.
+    query's runs, as far as they are known; `limit` is of the state of all levels and buckets together, of
+    which as many as the `parallelism` are at work at a time.
     """
     planner = _LevelPlanner(dataflow, inputs, bucket_labels(partitions), direct, tuning)
     lateness = {item.origin.name: LatenessPolicy.of(item.origin) for item in inputs}
@@ -139,6 +143,8 @@ def plan_levels(
             labels=planner.labels,
             fingerprint=fingerprint,
             starts=starts,
+            limit=limit.share(partitions) if limit else None,
+            cached_buckets=-(-partitions // max(1, parallelism)) if limit else None,
             tuning=tuning,
         )
         stages.append(SharedStage(plan))
@@ -146,9 +152,10 @@ def plan_levels(
         inputs=planner.tasks(),
         stages=tuple(stages),
         labels=planner.labels,
-        metrics=dataflow_metrics(names, dataflow),
+        metrics=dataflow_metrics(names, dataflow, is_limited=limit is not None),
         reports_time=planner.reports_time,
         partitions=partitions,
+        limit=limit,
     )
 
 

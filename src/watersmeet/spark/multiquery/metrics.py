@@ -10,21 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from watersmeet.kernel import SharedBucket
+from watersmeet.kernel import SharedBucket, SharedCounts
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.spark.metrics.metrics import WATERMARK, Combine, Metric, Metrics, max_ts
 from watersmeet.spark.metrics.site_progress import READ
 from watersmeet.spark.multiquery.messages import Bounds, InputProgress, LevelMessage, LevelRows
 
+# Answers as joins find them; thousandths of answers missed, as estimated; partial results that were shed;
+# values of DISTINCT that were left out.
+LIMITED = ("found", "missed_milli", "results_shed", "values_left_out")
 DROPPED_KINDS = ("input", "late", "null_times", "ahead")
 
 
 def dataflow_metrics(
-    names: Mapping[str, str], dataflow: SharedDataflow, links: Sequence[str] = ()
+    names: Mapping[str, str], dataflow: SharedDataflow, links: Sequence[str] = (), *, is_limited: bool = False
 ) -> Metrics:
     """Every metric of a shared dataflow; `names` are those of the inputs, with the stream of each.
 
-    `links` are the sites that links come from, where there are any.
+    `links` are the sites that links come from, where there are any. Under a limit of memory there is more to
+    tell.
     """
     levels = range(1, dataflow.levels + 1)
     return Metrics(
@@ -44,6 +48,8 @@ def dataflow_metrics(
             *(Metric(f"{kind}_{name}") for name in names for kind in DROPPED_KINDS),
             *(Metric(f"{kind}_level_{n}") for n in levels for kind in ("state_rows", "combinations")),
             *map(Metric, dict.fromkeys(way_names(dataflow).values())),
+            *map(Metric, LIMITED if is_limited else ()),
+            *(Metric(f"shed_{name}") for name in (names if is_limited else ())),
             WATERMARK,
             *map(max_ts, dict.fromkeys(names.values())),
             *(Metric(f"{READ}{link}", Combine.LARGEST, -1) for link in links),
@@ -66,10 +72,19 @@ def way_names(dataflow: SharedDataflow) -> dict[str, str]:
 class SharedMetrics:
     """The metrics of one bucket of one level."""
 
-    def __init__(self, names: Mapping[str, str], dataflow: SharedDataflow, links: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        dataflow: SharedDataflow,
+        links: Sequence[str] = (),
+        *,
+        is_limited: bool = False,
+    ) -> None:
         self._names = names
+        self._dataflow = dataflow
         self._ways = way_names(dataflow)
-        self.values = dataflow_metrics(names, dataflow, links).start()
+        self._is_limited = is_limited
+        self.values = dataflow_metrics(names, dataflow, links, is_limited=is_limited).start()
 
     def count(
         self,
@@ -107,6 +122,27 @@ class SharedMetrics:
             combinations=counts.results,
             stored=counts.stored,
         )
+        if self._is_limited:
+            self._count_shed(counts, inputs)
+
+    def _count_shed(self, counts: SharedCounts, inputs: Mapping[str, str]) -> None:
+        """Counts what the limit has cost; tuples by the input under whose name they were read."""
+        values = self.values
+        values.update(
+            found=counts.found,
+            missed_milli=round(1000 * counts.missed),
+            values_left_out=counts.left_out,
+        )
+        relations = {one.name: one for one in self._dataflow.relations} if counts.shed else {}
+        streams = {feed.name: feed.stream for feed in self._dataflow.feeds} if counts.shed else {}
+        for name, shed in counts.shed.items():
+            relation = relations[name]
+            if relation.window is None:
+                values["results_shed"] += shed
+            elif relation.slot in self._names:
+                values[f"shed_{relation.slot}"] += shed
+            else:
+                values[f"shed_{inputs[streams[relation.source]]}"] += shed
 
     def _count_input(self, message: InputProgress, attributes: int) -> None:
         values, name = self.values, message.name

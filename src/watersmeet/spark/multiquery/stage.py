@@ -23,6 +23,7 @@ from watersmeet.kernel import (
     PersistedChunk,
     SharedBucket,
     SharedRows,
+    StateLimit,
     StreamBounds,
     Values,
     decode_reports,
@@ -69,12 +70,17 @@ class LevelPlan:
     starts: tuple[int, ...] = ()  # of the runs, as far as they are known
     links: tuple[str, ...] = ()  # the sites that something comes from over links, where there are sites
     cached_buckets: int | None = None
-    is_limited: bool = False
+    limit: StateLimit | None = None  # of the buckets of one number, at all levels together
     tuning: Tuning = DEFAULT
 
     @property
+    def is_limited(self) -> bool:
+        return self.limit is not None
+
+    @property
     def kept_as(self) -> str:
-        return f"{self.name}, {describe_policies(self.lateness)}"
+        name = f"{self.name}, {describe_policies(self.lateness)}"
+        return name if self.limit is None else f"{name}, {self.limit.shed.value} within {self.limit.nbytes}"
 
     @property
     def query_set(self) -> str | None:
@@ -90,6 +96,7 @@ class LevelInput:
     before: Mapping[str, int]
     after: Mapping[str, int]
     batch: int
+    room: int | None = None  # what the levels before have left of the limit, if there is one
 
 
 class LevelState:
@@ -114,7 +121,7 @@ class LevelState:
         """Joins a batch; None while it has not arrived as a whole."""
         if batch is None:
             return iter(())
-        return self.bucket.step(batch.chunks, batch.before, batch.after, batch.batch, self.live)
+        return self.bucket.step(batch.chunks, batch.before, batch.after, batch.batch, self.live, batch.room)
 
     def persisted(self) -> list[PersistedChunk]:
         return self.bucket.persisted()
@@ -148,12 +155,14 @@ class SharedStage(BucketStage[LevelState, LevelMessage, LevelInput | None, Itera
     def fresh(self) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         bounds = StreamBounds(self.plan.lateness, dict(dataflow.sets)) if level == 1 else None
-        return LevelState(dataflow, SharedBucket(dataflow, level, self.plan.tuning.kernel), bounds)
+        bucket = SharedBucket(dataflow, level, self.plan.tuning.kernel, self.plan.limit)
+        return LevelState(dataflow, bucket, bounds)
 
     def restore(self, snapshot: Snapshot, chunks: Iterable[PersistedChunk]) -> LevelState:
         dataflow, level = self.plan.ship.dataflow, self.plan.level
         kernel = self.plan.tuning.kernel
-        bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks, kernel)
+        limit = self.plan.limit
+        bucket = SharedBucket.restore(dataflow, level, snapshot["bucket"], chunks, kernel, limit)
         bounds = None
         if level == 1:
             bounds = StreamBounds.restore(self.plan.lateness, dict(dataflow.sets), snapshot["bounds"])
@@ -174,7 +183,9 @@ class LevelWork:
         self._kernel_s = 0.0
         self.own: list[LevelMessage] = []
         self.handed_on: list[LevelMessage] = []
+        self._before: Mapping[str, int] = {}
         self._after: Mapping[str, int] = {}
+        self._room: int | None = None
         self._frames = MessageFrames(plan.tuning, self.codec)
 
     def read(self, messages: Iterator[LevelMessage]) -> Iterator[LevelInput | None]:
@@ -188,13 +199,13 @@ class LevelWork:
         for message in messages:
             is_own = self.level_of(message) == self.plan.level
             (self.own if is_own else self.handed_on).append(message)
+            if not is_own and isinstance(message, LevelRows):
+                self._foresee(message)
             if len(self.handed_on) >= self.plan.tuning.handed_on_at_once:
                 yield None
         before, after = self.follow()
-        self._after = after
-        if self.is_followed_by_level:
-            self.handed_on.append(self._bounds(before, after))
-        yield LevelInput(self.chunks(before), before, after, batch)
+        self._before, self._after = before, after
+        yield LevelInput(self.chunks(before), before, after, batch, self._room)
 
     def answer(self, found: Iterator[SharedRows]) -> Iterator[pd.DataFrame]:
         yield from self._hand_on()
@@ -208,13 +219,15 @@ class LevelWork:
 
     def finish(self) -> Iterator[pd.DataFrame]:
         plan, bucket = self.plan, self.bucket
-        metrics = SharedMetrics(plan.names, plan.ship.dataflow, plan.links)
+        metrics = SharedMetrics(plan.names, plan.ship.dataflow, plan.links, is_limited=plan.limit is not None)
         metrics.count(plan.level, self.own, bucket.bucket, bucket.feed_levels, plan.attributes)
         self.count(metrics)
         metrics.values["watermark_us"] = bucket.watermark(self._after)
         metrics.values["kernel_us"] = int(1e6 * self._kernel_s)
         metrics.values["stage_us"] = int(1e6 * (time.perf_counter() - self._started))
         yield from self._frames.put([LevelMetrics(self.label, metrics.values.text)])
+        if self.is_followed_by_level:
+            yield from self._frames.put([self._bounds()])
         yield from self._frames.flush()
 
     def level_of(self, message: Any) -> int | None:
@@ -243,6 +256,7 @@ class LevelWork:
             known = json.loads(reported.body)
             if "live" in known:
                 state.live = LiveValues.from_json(known["live"])
+            self._room = known.get("room")
             return known["before"], known["after"]
         progress = [message for message in self.own if isinstance(message, InputProgress)]
         said = [(self.plan.names[message.name], message.max_ts, message.now_us) for message in progress]
@@ -254,8 +268,18 @@ class LevelWork:
         state.live = state.live.followed(self.plan.ship.dataflow, reports, after)
         return before, after
 
-    def _bounds(self, before: Mapping[str, int], after: Mapping[str, int]) -> Bounds:
-        reported: dict[str, Any] = {"before": before, "after": after}
+    def _foresee(self, message: LevelRows) -> None:
+        """Under a limit a level leaves room for the rows that it hands on."""
+        limited = self.bucket.bucket.limited
+        if limited is not None:
+            limited.foresee(message.source, message.chunk.batch)
+
+    def _bounds(self) -> Bounds:
+        """How far the streams have come, and what is left of the limit, for the bucket after this one."""
+        reported: dict[str, Any] = {"before": self._before, "after": self._after}
+        limited = self.bucket.bucket.limited
+        if limited is not None:
+            reported["room"] = max(0, limited.room - self.bucket.bucket.used_bytes)
         if self.plan.ship.dataflow.expected:
             reported["live"] = self.bucket.live.to_json()
         return Bounds(self.label, self.plan.level + 1, json.dumps(reported).encode())
@@ -269,6 +293,7 @@ class LevelWork:
                 levels = self.bucket.feed_levels.get(message.source, ())
                 further = [level for level in levels if level > self.plan.level]
                 if further:
+                    self._foresee(message)
                     self.handed_on.append(replace(message, level=min(further)))
         return new
 
