@@ -162,7 +162,7 @@ class ServeRun:
                 planner = ChangePlanner(check, self._statistics(Path(found.file)))
                 tails = TailWriter(self.request.folder)
                 with held_checkpoint(self.session.spark, found.checkpoint) as lock:
-                    engine = SparkEngine(self.session, found, tails, self.options, lock)
+                    engine = SparkEngine(self.session, found, tails, self.options, lock, planner.statistics)
                     with self._display() as display, engine.dead_letters():
                         server = self._server(found, engine, planner, display)
                         server.serve(until=lambda: bool(stop))
@@ -192,6 +192,9 @@ class ServeRun:
         self._tell_event("start", dataflow=record.id, queries=queries, checkpoint=record.checkpoint)
         if not queries:
             tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
+        self._tell_beside(
+            {n: query.beside for n, query in record.staying.items() if query.beside is not None}
+        )
         for name, outage in record.failed.items():
             tell(f"query {name} has failed in batch {outage.since} and is left out: {outage.reason}")
         return Server(
@@ -200,6 +203,7 @@ class ServeRun:
             engine=engine,
             planner=planner,
             on_progress=show,
+            on_progress_beside=lambda name, progress: display.show(progress, name),
             on_change=self._tell_change,
             on_refusal=self._tell_refusal,
             on_failure=self._tell_query_failure,
@@ -236,10 +240,17 @@ class ServeRun:
     def _tell_change(self, change: Change) -> None:
         named = {"added": change.added, "dropped": change.dropped, "resumed": change.resumed}
         facts = {kind: list(names) for kind, names in named.items()}
-        self._tell_event("change", **facts, batch=change.batch)
+        self._tell_event("change", **facts, batch=change.batch, beside=dict(change.beside))
         signs = {"+": change.added, "-": change.dropped, "again": change.resumed}
         parts = [f"{sign} {_named(names)}" for sign, names in signs.items() if names]
         tell(f"from batch {change.batch} on: {', '.join(parts)}")
+        self._tell_beside(change.beside)
+
+    def _tell_beside(self, reasons: Mapping[str, str]) -> None:
+        for name in [*reasons][:NAMED]:
+            tell(f"query {name} runs beside the shared dataflow: {reasons[name]}")
+        if len(reasons) > NAMED:
+            tell(f"{len(reasons) - NAMED} more run beside it; watersmeet list says why")
 
     def _tell_refusal(self, refusal: str) -> None:
         self._tell_event("refused", message=refusal)

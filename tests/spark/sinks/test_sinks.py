@@ -177,11 +177,11 @@ def test_a_function_that_is_not_deterministic_is_refused_where_answers_are_kept(
     streams = parse_pipeline("CREATE STREAM s (size BIGINT) WITH (format = 'json', path = 's');").streams
     shown = bind_query("SELECT whim(a.size) AS size FROM s AS a", streams)
     tail = plan_dataflow([Registered("q", 1, shown, 0, NEVER)], streams, 1).tails[0]
-    assert [column.name for column in check.answer_columns(shown, tail)] == ["size"]
+    assert [column.name for column in check.answer_columns(shown, "q", tail.conditions)] == ["size"]
     with pytest.raises(
         QueryError, match="query q into sink out: it calls a function that is not deterministic"
     ):
-        check.answer_columns(replace(shown, sink="out"), tail)
+        check.answer_columns(replace(shown, sink="out"), "q", tail.conditions)
 
 
 def test_an_interval_is_whole_milliseconds() -> None:
