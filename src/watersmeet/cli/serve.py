@@ -162,7 +162,9 @@ class ServeRun:
                 planner = ChangePlanner(check, self._statistics(Path(found.file)))
                 tails = TailWriter(self.request.folder)
                 with held_checkpoint(self.session.spark, found.checkpoint) as lock:
-                    engine = SparkEngine(self.session, found, tails, self.options, lock, planner.statistics)
+                    engine = SparkEngine(
+                        self.session, found, tails, self.options, lock, statistics=planner.statistics
+                    )
                     with self._display() as display, engine.dead_letters():
                         server = self._server(found, engine, planner, display)
                         server.serve(until=lambda: bool(stop))

@@ -52,9 +52,9 @@ class SparkEngine:
     tails: TailWriter
     options: RunOptions
     lock: RunLock
-    statistics: Statistics | None = None
     letters: list[DeadLetters] = field(default_factory=list)
     failures: dict[str, WatersmeetError] = field(default_factory=dict)  # of queries for dead letters
+    statistics: Statistics | None = None
 
     def job(self, current: BoundDataflow, before: Progress | None, trial: Trial | None = None) -> SharedJob:
         """The streaming query of a dataflow with its present queries."""

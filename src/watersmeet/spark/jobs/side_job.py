@@ -57,7 +57,8 @@ class SideJob(Job):
         if self.since > 0 and self.newest() < 0:
             old = Folder(self.spark, self.dataflow.folder)
             taken = read_taken(old, self.since - 1, [stream.name for stream in self.dataflow.streams])
-            begin_at(self._files, old, taken, self._leaves)
+            read = [each.stream for each in self.plan.query.readings]
+            begin_at(self._files, old, taken, [*read, None])  # the control stream comes last
 
     def newest(self) -> int:
         """The newest batch of its own that it has begun, -1 if there is none."""
