@@ -83,7 +83,7 @@ def test_one_that_fails_is_stopped_alone_and_goes_on_where_it_was(folder: Regist
     send(folder, Submit((("rows", ROWS), ("left", LEFT), ("pair", PAIR.format(1)))))
     failures: list[str] = []
     server = new_server(folder, engine)
-    server.on_failure = lambda name, outage: failures.append(f"{name} {outage.since} {outage.reason}")
+    server.on_failure = lambda query, outage: failures.append(f"{query.name} {outage.since} {outage.reason}")
     rounds = iter(range(14))
 
     def until() -> bool:

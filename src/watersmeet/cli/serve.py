@@ -26,7 +26,7 @@ from watersmeet.query import Connector
 from watersmeet.serve.create_dataflow import CreationOptions, create_dataflow, find_dataflow
 from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import Outage, RegistryRecord
+from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
 from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
@@ -258,12 +258,13 @@ class ServeRun:
         self._tell_event("refused", message=refusal)
         tell(f"refused: {refusal}")
 
-    def _tell_query_failure(self, name: str, outage: Outage) -> None:
+    def _tell_query_failure(self, query: Registration, outage: Outage) -> None:
+        name, own = query.name, "" if query.beside is None else "its own "
         self._tell_event("query failed", query=name, batch=outage.since, message=outage.reason)
         tell(
-            f"query {name} has failed and gives no answers from batch {outage.since} on: {outage.reason}\n"
-            f"The others go on. To let it go on: watersmeet resume {self.request.folder.path} {name}, or "
-            "submit it with --replace"
+            f"query {name} has failed and gives no answers from {own}batch {outage.since} on: "
+            f"{outage.reason}\nThe others go on. To let it go on: watersmeet resume "
+            f"{self.request.folder.path} {name}, or submit it with --replace"
         )
 
     def _tell_side_failure(self, name: str, failure: WatersmeetError) -> None:

@@ -30,7 +30,7 @@ from watersmeet.serve.beside import BesideQueries, SideEngine, SideFailure
 from watersmeet.serve.quarantine import find_by_trial, first_batch, outage_of, stop_queries
 from watersmeet.serve.registry.changes import BoundDataflow, ChangePlanner, PlannedChange
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import Outage, RegistryRecord, write_record
+from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord, write_record
 from watersmeet.serve.registry.requests import Mailbox, Reply, Request
 from watersmeet.serve.registry.status import Status, read_status
 from watersmeet.serve.registry.tail_files import TailWriter
@@ -120,7 +120,7 @@ class Server:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_change: Callable[[Change], None] = lambda change: None
     on_refusal: Callable[[str], None] = lambda refusal: None
-    on_failure: Callable[[str, Outage], None] = lambda name, outage: None
+    on_failure: Callable[[Registration, Outage], None] = lambda query, outage: None
     on_side_failure: Callable[[str, WatersmeetError], None] = lambda name, failure: None
     on_progress_beside: Callable[[str, Progress], None] = lambda name, progress: None
     _beside: BesideQueries = field(init=False)
@@ -237,7 +237,7 @@ class Server:
         write_record(self.folder, self._current.record)
         for query in queries:
             if query.number in failures and query.failure is not None:
-                self.on_failure(query.name, query.failure)
+                self.on_failure(query, query.failure)
 
     def _go_on_without(self, job: RunningJob, error: WatersmeetError) -> None:
         """Does the failed batch again without the queries that are to blame; raises where none is."""
@@ -254,7 +254,7 @@ class Server:
         write_record(self.folder, self._current.record)
         for query in self._current.record.queries:
             if query.number in blamed and query.failure is not None:
-                self.on_failure(query.name, query.failure)
+                self.on_failure(query, query.failure)
 
     def _show(self, job: RunningJob) -> None:
         for progress in job.poll():

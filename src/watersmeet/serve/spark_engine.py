@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Query
 from watersmeet.serve.registry.changes import BoundDataflow
-from watersmeet.serve.registry.record import Registration, RegistryRecord
+from watersmeet.serve.registry.record import BESIDE, Registration, RegistryRecord
 from watersmeet.serve.registry.sink_fit import bare_columns
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.session import Session
@@ -38,7 +38,6 @@ from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.hadoop_tree import open_tree
 
 POLL_S = 0.1
-BESIDE = "beside"  # the folder of the checkpoints of queries beside the dataflow, by number
 
 Answer = TypeVar("Answer")
 
@@ -140,7 +139,7 @@ class SparkEngine:
         """The streaming query of one query beside the dataflow, planned as it was when it first ran."""
         record, spark = self.record, self.session.spark
         spark.conf.set(PARTITIONS, str(record.partitions))
-        checkpoint = Checkpoint(spark, f"{record.checkpoint}/{BESIDE}/{registration.number}")
+        checkpoint = Checkpoint(spark, record.own_checkpoint(registration))
         query = checkpoint.query(query)
         planned = plan_physical(query, record.partitions, self.statistics, checkpoint.routing())
         plan = checkpoint.plan(planned, source_paths(query.streams, self._base))
@@ -161,7 +160,7 @@ class SparkEngine:
             number=registration.number,
             since=registration.since,
             dataflow=Dataflow(record.id, record.pipeline.streams, record.checkpoint),
-            on_answers=self.tails.append,
+            on_answers=partial(self.tails.append, writer=str(registration.number)),
             tailed=self.tails.wanted,
         )
 

@@ -26,6 +26,7 @@ from watersmeet.sql.syntax.refuse import Source, nearest
 
 RECORD = "dataflow.json"
 OLD_RECORD = "ring.json"  # of versions whose state cannot be read any more
+BESIDE = "beside"  # the folder of the checkpoints of queries beside the dataflow, by number
 FORMAT = 2  # raised when a file written by an older version can no longer be read
 
 
@@ -145,6 +146,10 @@ class RegistryRecord:
         if declaration.stream.columns:
             return declaration.stream
         return declaration.complete(self.columns[declaration.stream.name.lower()])
+
+    def own_checkpoint(self, query: Registration) -> str:
+        """The checkpoint of a query beside the dataflow."""
+        return f"{self.checkpoint}/{BESIDE}/{query.number}"
 
     def bind(self, sql: str, name: str) -> Query:
         """The query that a statement means over the declared streams and views."""
