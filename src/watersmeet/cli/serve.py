@@ -140,7 +140,7 @@ def _connectors(record: RegistryRecord | None, creation: CreationOptions) -> tup
         assert creation.streams is not None
         return connectors_of(creation.streams)
     declared = record.pipeline
-    sources = (stream.source for stream in declared.streams)
+    sources = (stream.source for stream in (*declared.streams, *declared.tables))
     return (*(each for each in sources if each is not None), *(sink.connector for sink in declared.sinks))
 
 

@@ -138,6 +138,7 @@ class SparkEngine:
     def side_job(self, registration: Registration, query: Query) -> SideJob:
         """The streaming query of one query beside the dataflow, planned as it was when it first ran."""
         record, spark = self.record, self.session.spark
+        end_leftovers(spark)  # of those that were dropped
         spark.conf.set(PARTITIONS, str(record.partitions))
         checkpoint = Checkpoint(spark, record.own_checkpoint(registration))
         query = checkpoint.query(query)
