@@ -109,7 +109,7 @@ def test_a_query_that_fails_is_listed_resumed_and_replaced(
         ),
         (
             ["submit", "flow", "x", "-e", "WITH v AS (SELECT k, ts FROM s1) SELECT a.k FROM v AS a"],
-            "query:1:41: a shared dataflow takes the views that were declared when it was created",
+            "query:1:45: a shared dataflow takes the views that were declared when it was created",
         ),
         (["drop", "flow", "chian"], "there is no query chian: did you mean chain?"),
         (["drop", "flow", "chain", "nobody"], "there is no query nobody"),

@@ -20,12 +20,12 @@ from watersmeet.serve.registry.sink_fit import bare_columns
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
+from watersmeet.spark.jobs.beside.side_job import Dataflow, SideJob
 from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.run_lock import RunLock
 from watersmeet.spark.jobs.shared_job import SharedJob
-from watersmeet.spark.jobs.side_job import Dataflow, SideJob
 from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.multiquery.fill import Trial

@@ -102,8 +102,12 @@ class TailReader:
 
     def _take(self, line: str) -> list[str]:
         if line.startswith("# "):
-            number, count, writer = line[2:].split()
-            self._batch, self._held = (writer, int(number), int(count)), []
+            self._held = []
+            match line[2:].split():
+                case [number, count, writer]:
+                    self._batch = writer, int(number), int(count)
+                case _:  # cut off
+                    self._batch = None
         elif line and self._batch is not None:
             self._held.append(line)
         if self._batch is None or len(self._held) < self._batch[2]:

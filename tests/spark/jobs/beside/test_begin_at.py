@@ -9,7 +9,7 @@ import pytest
 
 from watersmeet.errors import DataError
 from watersmeet.query import Stream
-from watersmeet.spark.jobs.begin_at import NO_BATCH, begin_at, read_taken
+from watersmeet.spark.jobs.beside.begin_at import NO_BATCH, begin_at, read_taken
 from watersmeet.spark.storage.folder import Folder
 from watersmeet.sql import parse_pipeline
 

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from watersmeet.errors import ConfigurationError
 from watersmeet.query import Stream
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
-from watersmeet.spark.jobs.begin_at import begin_at, read_taken
+from watersmeet.spark.jobs.beside.begin_at import begin_at, read_taken
 from watersmeet.spark.jobs.job import Job
 from watersmeet.spark.jobs.shared_job import open_filled
 from watersmeet.spark.multiquery.culprits import Blame
