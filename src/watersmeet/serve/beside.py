@@ -107,7 +107,8 @@ class BesideQueries:
             number = self._waiting.pop(0)
             self._try(number, self._jobs[number].start)
         failures, self._failures = self._failures, {}
-        self.progress |= dict(batches)
+        running = set(self._names.values())
+        self.progress |= {name: progress for name, progress in batches if name in running}
         return SideNews(tuple(batches), failures)
 
     def is_running(self) -> bool:
@@ -157,7 +158,7 @@ class BesideQueries:
         job = self._jobs.pop(number, None)
         is_started = number not in self._waiting
         self._waiting = [each for each in self._waiting if each != number]
-        self.progress.pop(self._names.get(number, ""), None)
+        self.progress.pop(self._names.pop(number, ""), None)
         if job is not None and is_started:
             with suppress(WatersmeetError):  # it is not to hold up the others
                 job.stop()
