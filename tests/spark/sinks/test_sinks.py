@@ -115,11 +115,13 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
         spark=spark, sink=target, base=tmp_path, checkpoint=str(tmp_path / "checkpoint"), name="remembered"
     )
     # A batch that is done again replaces itself.
-    open_memory(place).table.put(spark.table("remembered").limit(100), 0)
+    table = open_memory(place).table
+    (writer,) = {writer for writer, _ in table.batches}
+    table.put(spark.table("remembered").limit(100), writer, 0)
     assert spark.table("remembered").count() == 200
     # And the oldest batches go where there is a limit.
     few = replace(place, sink=Sink("remembered", Connector("memory", (("rows", "150"),))))
-    open_memory(few).table.put(spark.table("remembered").limit(120), 1000)
+    open_memory(few).table.put(spark.table("remembered").limit(120), writer, 1000)
     assert spark.table("remembered").count() == 120
 
 
