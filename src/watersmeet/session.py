@@ -357,15 +357,12 @@ class Session:
         routing: str | None,
         limit: StateLimit | None = None,
     ) -> PhysicalPlan:
-        if routing is None and limit is not None:
-            routing = (
-                "shares"  # others only if asked for: `watersmeet size` says what a limit gives by shares
-            )
-        return plan_physical(query, self._partitions, statistics, routing)
+        chosen = routing or (None if limit is None else "shares")  # of which `watersmeet size` says the limits
+        return plan_physical(query, self._partitions, statistics, chosen)
 
     def with_limit(self, options: RunOptions) -> RunOptions:
         """The options with the session's own limit of state, unless they set one."""
-        return options if options.limit is not None else replace(options, limit=session_limit(self.spark))
+        return replace(options, limit=options.limit or session_limit(self.spark))
 
     @property
     def _partitions(self) -> int:

@@ -108,8 +108,8 @@ def test_a_query_that_fails_is_listed_resumed_and_replaced(
             "query x into sink out: its answers",
         ),
         (
-            ["submit", "flow", "x", "-e", "SELECT a.k FROM s1 [ROWS 5] AS a"],
-            "query x does not run in a shared dataflow",
+            ["submit", "flow", "x", "-e", "WITH v AS (SELECT k, ts FROM s1) SELECT a.k FROM v AS a"],
+            "query:1:45: a shared dataflow takes the views that were declared when it was created",
         ),
         (["drop", "flow", "chian"], "there is no query chian: did you mean chain?"),
         (["drop", "flow", "chain", "nobody"], "there is no query nobody"),

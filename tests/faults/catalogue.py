@@ -298,8 +298,8 @@ FAULTS = (
     Fault(
         "a dropped query is gone before its last batch is committed",
         "serve/registry/record.py",
-        "if query.until > committed + 1)",
-        "if query.until > committed + 2)",
+        "or self.until <= committed + 1)",
+        "or self.until <= committed + 2)",
         MACHINE,
     ),
     Fault(
@@ -312,9 +312,16 @@ FAULTS = (
     Fault(
         "a query that was resumed answers in a batch that is done again as it was",
         "serve/server.py",
-        "self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))",
-        "self._apply(change, batch - 1)",
+        "batch = max(batch, first_batch(self._current.record, change.result.record))",
+        "batch -= 1",
         MACHINE,
+    ),
+    Fault(
+        "a query beside a dataflow reads the last files that the dataflow has read",
+        "spark/jobs/beside/begin_at.py",
+        'for entry in entries if entry["batchId"] <= last]',
+        'for entry in entries if entry["batchId"] < last]',
+        ("tests/spark/jobs/beside",),
     ),
     *SITE_FAULTS,
 )

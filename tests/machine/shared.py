@@ -23,6 +23,8 @@ from tests.serve.registry.dataflows import PLANNER
 from watersmeet.errors import DataError, WatersmeetError
 from watersmeet.oracle import oracle
 from watersmeet.oracle.oracle import MicroBatch, Tuple
+from watersmeet.query import Query
+from watersmeet.serve.beside import SideJob
 from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.record import (
@@ -116,7 +118,7 @@ class SharedCase:
         try:
             server = Server(folder=self.folder, record=record, engine=engine, planner=PLANNER)
             server.on_change = lambda change: self.look()
-            server.on_failure = lambda name, outage: self.look()
+            server.on_failure = lambda query, outage: self.look()
             server.serve(until=lambda: self.is_done)
         finally:
             self.look()
@@ -224,8 +226,21 @@ class MachineEngine:
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return {}
 
-    def runs_beside(self) -> bool:
+    def side_queries_run(self) -> bool:
         return False
+
+    @property
+    def is_finite(self) -> bool:
+        return False
+
+    def check_alive(self) -> None:
+        """The machine ends a run by itself."""
+
+    def side_job(self, registration: Registration, query: Query) -> SideJob:
+        raise AssertionError("none of the queries runs beside the dataflow")
+
+    def sweep_beside(self, kept: Set[int]) -> None:
+        """There is nothing to remove."""
 
     def newest(self) -> int:
         return self.case.world.log.newest

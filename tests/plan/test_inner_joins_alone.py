@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.state_format.cases import STREAMS
-from watersmeet.errors import ConfigurationError, QueryError, SqlError
+from watersmeet.errors import ConfigurationError, QueryError
 from watersmeet.lab.overlay.dhtjoin.operators import operator_tree
 from watersmeet.lab.overlay.rjoin.query import check_supported
-from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow
+from watersmeet.plan.multiquery.plan_dataflow import Registered, plan_dataflow, why_beside
 from watersmeet.plan.sites.advice import advise_sites
 from watersmeet.plan.sites.site_dataflow import why_not_across_sites
 from watersmeet.plan.statistics.statistics import Statistics
@@ -42,7 +42,7 @@ def test_it_does_not_run_across_sites() -> None:
     assert why_not_across_sites(QUERY) == "it has outer, semi or anti joins"
 
 
-def test_a_query_for_a_shared_dataflow_is_refused_where_it_is_written() -> None:
+def test_a_query_for_a_shared_dataflow_runs_beside_it() -> None:
     [select] = parse_statements(SQL).selects
-    with pytest.raises(SqlError, match="serves inner joins alone, and this is an anti join"):
-        bind_select(select, {stream.name: stream for stream in STREAMS}, shared=True)
+    query = bind_select(select, {stream.name: stream for stream in STREAMS}, shared=True)
+    assert why_beside(query) == "it has outer, semi or anti joins"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from watersmeet.errors import DataError, WatersmeetError
+from watersmeet.query import Query
 from watersmeet.serve.registry.changes import BoundDataflow
 from watersmeet.serve.registry.record import Registration
 from watersmeet.spark.metrics.progress import Progress
@@ -33,6 +34,12 @@ class FakeEngine:
     start_rounds: int = 0  # how often it is polled before that, until it has started
     trials: int = 0
     failure: type[WatersmeetError] = DataError  # what a batch fails with before there are answers
+    is_finite: bool = False
+    is_dead: bool = False  # whether Spark itself has ended
+    sides: dict[int, FakeSide] = field(default_factory=dict)  # checkpoints beside the dataflow, by number
+    failing_beside: set[str] = field(default_factory=set)  # queries beside whose next batch fails
+    ends_after: int | None = None  # batches, after which queries beside end by themselves
+    jobs: int = 0  # starts of the dataflow
 
     def job(self, current: BoundDataflow, before: Progress | None) -> FakeJob:
         assert {query.number for query in current.record.queries} == set(current.queries)
@@ -51,10 +58,20 @@ class FakeEngine:
         found = sorted(early) or sorted(there & self.failing)
         return self.failure(f"{found[0]} divides by zero") if found else None
 
+    def side_job(self, registration: Registration, query: Query) -> FakeSideJob:
+        return FakeSideJob(self, registration)
+
+    def sweep_beside(self, kept: Set[int]) -> None:
+        self.sides = {number: side for number, side in self.sides.items() if number in kept}
+
+    def check_alive(self) -> None:
+        if self.is_dead:
+            raise DataError("Spark's process has ended")
+
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
         return self.beside
 
-    def runs_beside(self) -> bool:
+    def side_queries_run(self) -> bool:
         return False
 
     def newest(self) -> int:
@@ -78,6 +95,53 @@ class FakeEngine:
 
 
 @dataclass
+class FakeSide:
+    """What the checkpoint of a query beside the dataflow would keep."""
+
+    begins_after: int  # the newest batch of the dataflow whose tuples it does not see
+    batches: int = 0
+
+
+@dataclass
+class FakeSideJob:
+    engine: FakeEngine
+    registration: Registration
+    runs: bool = False
+
+    @property
+    def side(self) -> FakeSide:
+        return self.engine.sides[self.registration.number]
+
+    def prepare(self) -> None:
+        assert self.registration.since <= self.engine.offsets + 1, "there is no such batch to begin after"
+        number = self.registration.number
+        self.engine.sides.setdefault(number, FakeSide(self.registration.since - 1))
+
+    def start(self) -> None:
+        self.runs = True
+
+    def stop(self) -> None:
+        self.runs = False
+
+    def is_running(self) -> bool:
+        return self.runs and self.side.batches != self.engine.ends_after
+
+    def is_settled(self) -> bool:
+        return True
+
+    def poll(self) -> list[Progress]:
+        if not self.is_running():
+            return []
+        if self.registration.name in self.engine.failing_beside:
+            raise DataError(f"{self.registration.name} divides by zero")
+        self.side.batches += 1
+        return [Progress(batch_id=self.side.batches - 1, timestamp="2026-01-01T00:00:00Z", batch_ms=1)]
+
+    def newest(self) -> int:
+        return self.side.batches
+
+
+@dataclass
 class FakeJob:
     engine: FakeEngine
     current: BoundDataflow
@@ -90,6 +154,7 @@ class FakeJob:
 
     def start(self) -> None:
         self.runs = True
+        self.engine.jobs += 1
 
     def stop(self) -> None:
         if self.runs and self.engine.is_busy and not self._round:

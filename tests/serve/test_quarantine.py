@@ -48,7 +48,7 @@ def test_a_query_whose_answers_fail_is_stopped_from_that_batch_on(folder: Regist
     engine.blamed = {"bad": Blame(f"'x' is no number, {RESUME}")}
     told: list[tuple[str, int]] = []
     server = new_server(folder, engine)
-    server.on_failure = lambda name, what: told.append((name, what.since))
+    server.on_failure = lambda query, what: told.append((query.name, what.since))
     left = iter(range(4))
     server.serve(until=lambda: next(left, None) is None)
     assert told == [("bad", before + 1)]

@@ -97,6 +97,6 @@ class EndedEngine(FakeEngine):
         assert self.others is not None
         return self.others.check_side_queries()
 
-    def runs_beside(self) -> bool:
+    def side_queries_run(self) -> bool:
         assert self.others is not None
-        return self.others.runs_beside()
+        return self.others.side_queries_run()

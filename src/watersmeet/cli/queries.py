@@ -206,9 +206,8 @@ def _bind_all(record: RegistryRecord, source: Source) -> None:
                 statement.span,
                 "Submit SELECT, or INSERT INTO one of the declared sinks.",
             )
-    catalog = {stream.name: stream for stream in record.pipeline.streams}
     for select in parse_statements(source.text, source.file).selects:
-        bind_select(select, catalog, record.pipeline.sinks, shared=True)
+        bind_select(select, record.catalog, record.pipeline.sinks, shared=True)
 
 
 def _named(names: list[str]) -> str:

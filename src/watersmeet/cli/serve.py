@@ -26,7 +26,7 @@ from watersmeet.query import Connector
 from watersmeet.serve.create_dataflow import CreationOptions, create_dataflow, find_dataflow
 from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import Outage, RegistryRecord
+from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.serve.server import Change, Server
 from watersmeet.serve.spark_engine import AnswerCheck, SparkEngine
@@ -66,7 +66,7 @@ def serve_command(
     ] = False,
     state_limit: Annotated[
         str | None,
-        typer.Option(help="Memory for the state of all queries together, such as 2GB.", metavar="SIZE"),
+        typer.Option(help="Memory for the state of the shared dataflow, such as 2GB.", metavar="SIZE"),
     ] = None,
     shed: Annotated[
         str | None,
@@ -166,7 +166,7 @@ def _connectors(record: RegistryRecord | None, creation: CreationOptions) -> tup
         assert creation.streams is not None
         return connectors_of(creation.streams)
     declared = record.pipeline
-    sources = (stream.source for stream in declared.streams)
+    sources = (stream.source for stream in (*declared.streams, *declared.tables))
     return (*(each for each in sources if each is not None), *(sink.connector for sink in declared.sinks))
 
 
@@ -188,7 +188,9 @@ class ServeRun:
                 planner = ChangePlanner(check, self._statistics(Path(found.file)))
                 tails = TailWriter(self.request.folder)
                 with held_checkpoint(self.session.spark, found.checkpoint) as lock:
-                    engine = SparkEngine(self.session, found, tails, self.options, lock)
+                    engine = SparkEngine(
+                        self.session, found, tails, self.options, lock, statistics=planner.statistics
+                    )
                     with self._display() as display, engine.dead_letters():
                         server = self._server(found, engine, planner, display)
                         server.serve(until=lambda: bool(stop))
@@ -218,6 +220,9 @@ class ServeRun:
         self._tell_event("start", dataflow=record.id, queries=queries, checkpoint=record.checkpoint)
         if not queries:
             tell(f"no query yet; to add one: watersmeet submit {self.request.folder.path} NAME FILE.sql")
+        self._tell_beside(
+            {n: query.beside for n, query in record.staying.items() if query.beside is not None}
+        )
         for name, outage in record.failed.items():
             tell(f"query {name} has failed in batch {outage.since} and is left out: {outage.reason}")
         return Server(
@@ -226,6 +231,7 @@ class ServeRun:
             engine=engine,
             planner=planner,
             on_progress=show,
+            on_progress_beside=lambda name, progress: display.show(progress, name),
             on_change=self._tell_change,
             on_refusal=self._tell_refusal,
             on_failure=self._tell_query_failure,
@@ -262,21 +268,29 @@ class ServeRun:
     def _tell_change(self, change: Change) -> None:
         named = {"added": change.added, "dropped": change.dropped, "resumed": change.resumed}
         facts = {kind: list(names) for kind, names in named.items()}
-        self._tell_event("change", **facts, batch=change.batch)
+        self._tell_event("change", **facts, batch=change.batch, beside=dict(change.beside))
         signs = {"+": change.added, "-": change.dropped, "again": change.resumed}
         parts = [f"{sign} {_named(names)}" for sign, names in signs.items() if names]
         tell(f"from batch {change.batch} on: {', '.join(parts)}")
+        self._tell_beside(change.beside)
+
+    def _tell_beside(self, reasons: Mapping[str, str]) -> None:
+        for name in [*reasons][:NAMED]:
+            tell(f"query {name} runs beside the shared dataflow: {reasons[name]}")
+        if len(reasons) > NAMED:
+            tell(f"{len(reasons) - NAMED} more run beside it; watersmeet list says why")
 
     def _tell_refusal(self, refusal: str) -> None:
         self._tell_event("refused", message=refusal)
         tell(f"refused: {refusal}")
 
-    def _tell_query_failure(self, name: str, outage: Outage) -> None:
+    def _tell_query_failure(self, query: Registration, outage: Outage) -> None:
+        name, own = query.name, "" if query.beside is None else "its own "
         self._tell_event("query failed", query=name, batch=outage.since, message=outage.reason)
         tell(
-            f"query {name} has failed and gives no answers from batch {outage.since} on: {outage.reason}\n"
-            f"The others go on. To let it go on: watersmeet resume {self.request.folder.path} {name}, or "
-            "submit it with --replace"
+            f"query {name} has failed and gives no answers from {own}batch {outage.since} on: "
+            f"{outage.reason}\nThe others go on. To let it go on: watersmeet resume "
+            f"{self.request.folder.path} {name}, or submit it with --replace"
         )
 
     def _tell_side_failure(self, name: str, failure: WatersmeetError) -> None:

@@ -24,7 +24,9 @@ from watersmeet.session import Session
 from watersmeet.spark.inspect.open_state import open_states
 from watersmeet.spark.inspect.read_state import CheckpointState
 from watersmeet.spark.inspect.state_report import report_state
+from watersmeet.spark.jobs.batch_log import committed_batch
 from watersmeet.spark.session.failures import first_line
+from watersmeet.spark.storage.folder import Folder
 from watersmeet.spark.storage.paths import has_scheme, spark_path
 
 WIDE = 200  # characters of a line that goes to a file or a program
@@ -76,7 +78,12 @@ def _open(session: Session, path: str) -> Mapping[str, CheckpointState]:
         record = read_record(RegistryFolder(Path(path)))
         if record is not None:
             folder = f"{record.checkpoint}/spark"
-            return {Path(path).name: CheckpointState(session.spark, folder, record.dataflow)}
+            states = {Path(path).name: CheckpointState(session.spark, folder, record.dataflow)}
+            for query in record.beside.values():
+                own = record.own_checkpoint(query)
+                if committed_batch(Folder(session.spark, own)) >= 0:
+                    states |= {query.name: next(iter(open_states(session.spark, own).values()))}
+            return states
     return open_states(session.spark, path)
 
 

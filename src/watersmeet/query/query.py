@@ -37,6 +37,11 @@ class Input:
         derived = " derived from the conditions" if self.is_derived else ""
         return f"{name} {self.window.pretty()}{derived}{filters}"
 
+    @property
+    def is_shareable(self) -> bool:
+        """Whether it is a stream whose tuples have known lifetimes on arrival, as a shared dataflow needs."""
+        return not self.window.counts_rows and not self.stream.view
+
     def as_written(self) -> Input:
         """The input under its written window, or none."""
         return replace(self, window=UNBOUNDED, is_derived=False) if self.is_derived else self

@@ -78,24 +78,12 @@ def draft_dataflow(
     parsed = parse_statements(source.text, source.file)
     if not parsed.declarations:
         raise ConfigurationError(f"{options.streams} declares no stream: write CREATE STREAM")
-    if parsed.tables and not parsed.views:
-        raise ConfigurationError(
-            f"{options.streams} declares table {parsed.tables[0].name}, and a shared dataflow serves streams "
-            "alone. Run the queries that join it by themselves"
-        )
     if parsed.answers:
         (first, *_) = parsed.answers
         raise source.refuse(
             "a shared dataflow serves streams, not the answers of queries",
             first.sink or first.span,
             "Run the file by itself: watersmeet run.",
-        )
-    if parsed.views:
-        (first, *_) = parsed.views
-        raise source.refuse(
-            "a shared dataflow serves streams, not views",
-            first.sink or first.span,
-            "Write the stream in each query, and the view's conditions in WHERE; or run the file by itself.",
         )
     streams = [declaration.stream for declaration in parsed.declarations]
     refuse_shared_cleaning({source.file: streams}, options.streams.parent)
@@ -116,9 +104,8 @@ def draft_dataflow(
     )
     if infer is not None or all(declaration.stream.columns for declaration in parsed.declarations):
         # Bound here so that refusals name positions in the file, not in one statement of it.
-        catalog = {stream.name: stream for stream in record.pipeline.streams}
         for select in parsed.selects:
-            bind_select(select, catalog, parsed.sinks, shared=True)
+            bind_select(select, record.catalog, parsed.sinks, shared=True)
     return record, Submit(queries) if queries else None
 
 

@@ -82,18 +82,27 @@ def _stopped(query: Registration, blame: Blame | None, batch: int, at: str) -> R
     """A query with what it is blamed for, if anything; one that is silent may still leave the joins."""
     if blame is None:
         return query
-    reason = blame.reason.replace(f", {RESUME}", "")  # which is for a whole run: this query loses answers
+    reason = _reason(blame.reason)
     if query.failure is not None:
         return replace(query, outage=replace(query.failure, reason=reason, is_apart=blame.is_apart))
     outage = Outage(since=batch, reason=reason, at=at, is_apart=blame.is_apart)
     return replace(query, outage=outage)
 
 
+def outage_of(error: WatersmeetError, batch: int) -> Outage:
+    """The outage of a query beside the dataflow that has failed in a batch of its own."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return Outage(since=batch, reason=_reason(str(error)), at=at)
+
+
+def _reason(said: str) -> str:
+    """What a failure says, without what is for a whole run."""
+    return said.replace(f", {RESUME}", "")
+
+
 def first_batch(before: RegistryRecord, after: RegistryRecord) -> int:
     """The first batch that a change may begin with: one that failed for a query is not done again for it."""
     changed = {query.number for query in after.queries if SOON in (query.since, query.until)}
     changed |= {query.number for query in after.queries if query.outage and query.outage.until == SOON}
-    failed = (
-        query.failure.since + 1 for query in before.queries if query.failure and query.number in changed
-    )
+    failed = (query.failure.since + 1 for query in before.shared if query.failure and query.number in changed)
     return max(failed, default=0)

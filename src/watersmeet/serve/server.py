@@ -11,6 +11,9 @@ that takes, and takes all requests that come meanwhile. So one batch at least en
 A query that makes a batch fail is stopped, from that batch on, and the batch is done again without it
 (`quarantine.py`).
 
+Queries that cannot share the dataflow run beside it, a streaming query each (`beside.py`). A change of these
+alone does not stop the dataflow, and one of the dataflow does not stop them.
+
 Killed at any point, a server leaves either the old set and the request, or the new set and the reply to it.
 """
 
@@ -23,10 +26,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from watersmeet.errors import WatersmeetError
-from watersmeet.serve.quarantine import find_by_trial, first_batch, stop_queries
+from watersmeet.serve.beside import BesideQueries, SideEngine, SideFailure
+from watersmeet.serve.quarantine import find_by_trial, first_batch, outage_of, stop_queries
 from watersmeet.serve.registry.changes import BoundDataflow, ChangePlanner, PlannedChange
 from watersmeet.serve.registry.folder import RegistryFolder
-from watersmeet.serve.registry.record import Outage, RegistryRecord, write_record
+from watersmeet.serve.registry.record import Outage, Registration, RegistryRecord, write_record
 from watersmeet.serve.registry.requests import Mailbox, Reply, Request
 from watersmeet.serve.registry.status import Status, read_status
 from watersmeet.serve.registry.tail_files import TailWriter
@@ -62,8 +66,8 @@ class RunningJob(Protocol):
     def poll(self) -> list[Progress]: ...
 
 
-class Engine(Protocol):
-    """What runs a shared dataflow."""
+class Engine(SideEngine, Protocol):
+    """What runs a shared dataflow, and the queries beside it."""
 
     def job(self, current: BoundDataflow, before: Progress | None) -> RunningJob:
         """The job that runs a dataflow with its present queries; totals continue from `before`."""
@@ -72,10 +76,17 @@ class Engine(Protocol):
         """What the batch under way fails with, given these queries, before any sink gets anything of it."""
 
     def check_side_queries(self) -> Mapping[str, WatersmeetError]:
-        """What has made queries beside the dataflow fail, by name; raises if nothing may go on."""
+        """What has made queries for dead letters fail, by name; raises if nothing may go on."""
 
-    def runs_beside(self) -> bool:
-        """Whether queries beside the dataflow have more to do before they end by themselves."""
+    def side_queries_run(self) -> bool:
+        """Whether queries for dead letters have more to do before they end by themselves."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether everything ends by itself when it has read what there is."""
+
+    def check_alive(self) -> None:
+        """Raises if Spark itself has ended, so that no query is to blame for a failure."""
 
     def newest(self) -> int:
         """The newest micro-batch in Spark's log, -1 if there is none; the next one has the next number."""
@@ -86,12 +97,16 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was made: the queries added, dropped and resumed, by name, and its first batch."""
+    """A change that was made: the queries added, dropped and resumed, by name, and its first batch.
+
+    Of those added, some run `beside` the dataflow, each for a reason.
+    """
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
     batch: int
     resumed: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -105,8 +120,10 @@ class Server:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_change: Callable[[Change], None] = lambda change: None
     on_refusal: Callable[[str], None] = lambda refusal: None
-    on_failure: Callable[[str, Outage], None] = lambda name, outage: None
+    on_failure: Callable[[Registration, Outage], None] = lambda query, outage: None
     on_side_failure: Callable[[str, WatersmeetError], None] = lambda name, failure: None
+    on_progress_beside: Callable[[str, Progress], None] = lambda name, progress: None
+    _beside: BesideQueries = field(init=False)
     _current: BoundDataflow = field(init=False)
     _job: RunningJob | None = None
     _planned: PlannedChange | None = None
@@ -122,10 +139,12 @@ class Server:
     def serve(self, until: Callable[[], bool]) -> None:
         """Runs the dataflow until `until` holds; raises what makes it fail."""
         before = read_status(self.folder)
+        self._beside = BesideQueries(self.engine)
         try:
             self._current = self.planner.bind(self.record.without_ended(self.engine.committed()))
             # A query that made the dataflow fail could never be dropped if the failing batch kept it.
             self._change(fresh_start=before is not None and before.failure is not None)
+            self._beside.run(self._current)
             self._start()
             while not until() and self._advance():
                 time.sleep(POLL_S if self._seen_at is None else WAIT_POLL_S)
@@ -134,8 +153,11 @@ class Server:
                 self._report(failure=str(explain_failure(error)))
             raise
         finally:
-            if self._job is not None:
-                self._job.stop()
+            try:
+                if self._job is not None:
+                    self._job.stop()
+            finally:
+                self._beside.stop()
         self._report()
 
     @property
@@ -145,7 +167,7 @@ class Server:
 
     @property
     def side_failures(self) -> Mapping[str, WatersmeetError]:
-        """What has made queries beside the dataflow fail, by name."""
+        """What has made queries for dead letters fail, by name."""
         return self._side_failures
 
     def _start(self) -> None:
@@ -161,24 +183,26 @@ class Server:
         self._report()
 
     def _advance(self) -> bool:
-        """One round; False when the Spark query has ended by itself."""
+        """One round; False when everything has ended by itself."""
         job = self._job
         assert job is not None
         self._check_side_queries()
+        self._follow_beside()
         try:
             running = job.is_running()
             self._show(job)
         except WatersmeetError as error:
             self._go_on_without(job, error)
             return True
+        if time.monotonic() - self._reported_at > HEARTBEAT_S:
+            self._report()
         if not running:
-            runs_beside = self.engine.runs_beside()
+            others = [self.engine.side_queries_run(), self.engine.is_finite and self._beside.is_running()]
             self._check_side_queries()
-            return runs_beside
+            self._follow_beside()
+            return any(others)
         self._change()
         now = time.monotonic()
-        if now - self._reported_at > HEARTBEAT_S:
-            self._report()
         if now - self._swept_at > SWEEP_S:
             self._swept_at = now
             self._mailbox.sweep()
@@ -191,6 +215,29 @@ class Server:
             if name not in self._side_failures:
                 self.on_side_failure(name, failure)
         self._side_failures = failures
+
+    def _follow_beside(self) -> None:
+        """Follows the queries beside the dataflow; those that have failed are stopped, and no other."""
+        news = self._beside.advance()
+        for name, progress in news.batches:
+            self.on_progress_beside(name, progress)
+        if news.failures:
+            self.engine.check_alive()
+            self._quarantine_beside(news.failures)
+
+    def _quarantine_beside(self, failures: Mapping[int, SideFailure]) -> None:
+        record = self._current.record
+        queries = tuple(
+            replace(query, outage=outage_of(failure.error, failure.batch))
+            if (failure := failures.get(query.number)) is not None
+            else query
+            for query in record.queries
+        )
+        self._current = replace(self._current, record=replace(record, queries=queries))
+        write_record(self.folder, self._current.record)
+        for query in queries:
+            if query.number in failures and query.failure is not None:
+                self.on_failure(query, query.failure)
 
     def _go_on_without(self, job: RunningJob, error: WatersmeetError) -> None:
         """Does the failed batch again without the queries that are to blame; raises where none is."""
@@ -207,7 +254,7 @@ class Server:
         write_record(self.folder, self._current.record)
         for query in self._current.record.queries:
             if query.number in blamed and query.failure is not None:
-                self.on_failure(query.name, query.failure)
+                self.on_failure(query, query.failure)
 
     def _show(self, job: RunningJob) -> None:
         for progress in job.poll():
@@ -226,7 +273,12 @@ class Server:
             return
         change = self._plan(requests)
         job = self._job
-        if not change.accepted or (job is not None and not self._has_ended_a_batch(job)):
+        if not change.accepted:
+            return
+        if job is not None and change.result.record.shared == self._current.record.shared:
+            self._apply(change, self.engine.newest() + 1, self._started_after)
+            return
+        if job is not None and not self._has_ended_a_batch(job):
             return
         if job is not None:
             job.stop()
@@ -240,7 +292,8 @@ class Server:
                     self._start()  # nobody looks for culprits in what is being stopped: the batch fails again
                 return
         batch = (self.engine.committed() if fresh_start else self.engine.newest()) + 1
-        self._apply(change, max(batch, first_batch(self._current.record, change.result.record)))
+        batch = max(batch, first_batch(self._current.record, change.result.record))
+        self._apply(change, batch, self.engine.committed())
         if job is not None:
             self._start()
 
@@ -293,13 +346,17 @@ class Server:
                 requests[request_id] = request
         return requests
 
-    def _apply(self, change: PlannedChange, batch: int) -> None:
-        """Writes a change down, together with the replies to its requests."""
+    def _apply(self, change: PlannedChange, batch: int, committed: int) -> None:
+        """Writes a change down, together with the replies to its requests.
+
+        What has ended by the batch that is `committed` is forgotten. A dataflow that goes on running has the
+        queries that it was started with.
+        """
         before = self._current
         reply = Reply(batch=batch)
         settled = change.result.settled(batch)
         record = replace(
-            settled.record.without_ended(self.engine.committed()),
+            settled.record.without_ended(committed),
             handled=dict.fromkeys(change.accepted, reply),
         )
         self._current = self._left(settled, record)
@@ -308,14 +365,17 @@ class Server:
         for request_id in change.accepted:
             self._mailbox.reply(request_id, reply)
         was, now = before.record.staying, record.staying
+        added = {n: q for n, q in now.items() if n not in was or was[n].number != q.number}
         self.on_change(
             Change(
-                tuple(n for n, q in now.items() if n not in was or was[n].number != q.number),
+                tuple(added),
                 tuple(n for n, q in was.items() if n not in now or now[n].number != q.number),
                 batch,
                 tuple(n for n, q in was.items() if q.failure and n in now and not now[n].failure),
+                {n: q.beside for n, q in added.items() if q.beside is not None},
             )
         )
+        self._beside.run(self._current)
 
     def _left(self, settled: BoundDataflow, record: RegistryRecord) -> BoundDataflow:
         """The dataflow with the queries that a record has left."""
@@ -330,5 +390,6 @@ class Server:
     def _report(self, *, failure: str | None = None) -> None:
         self._reported_at = time.monotonic()
         progress = None if self._progress is None else self._progress.as_json()
-        beside = {name: str(error) for name, error in self._side_failures.items()}
-        Status(progress=progress, failure=failure, side_failures=beside).write(self.folder)
+        letters = {name: str(error) for name, error in self._side_failures.items()}
+        own = {name: each.as_json() for name, each in self._beside.progress.items()}
+        Status(progress=progress, failure=failure, side_failures=letters, beside=own).write(self.folder)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-from watersmeet.errors import ConfigurationError, WatersmeetError
+from watersmeet.errors import ConfigurationError, DataError, WatersmeetError
+from watersmeet.plan.physical import plan_physical
+from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Column, Query
-from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.serve.registry.changes import BoundDataflow
-from watersmeet.serve.registry.record import RegistryRecord
+from watersmeet.serve.registry.record import BESIDE, Registration, RegistryRecord
 from watersmeet.serve.registry.sink_fit import bare_columns
 from watersmeet.serve.registry.tail_files import TailWriter
 from watersmeet.session import Session
 from watersmeet.spark.jobs.batch_log import committed_batch, newest_batch
+from watersmeet.spark.jobs.beside.side_job import Dataflow, SideJob
+from watersmeet.spark.jobs.checkpoint import Checkpoint
 from watersmeet.spark.jobs.dead_letters import DeadLetters, plan_dead_letters
 from watersmeet.spark.jobs.job import RunOptions
 from watersmeet.spark.jobs.run_lock import RunLock
@@ -27,10 +30,12 @@ from watersmeet.spark.metrics.progress import Progress
 from watersmeet.spark.multiquery.check import SparkCheck
 from watersmeet.spark.multiquery.fill import Trial
 from watersmeet.spark.session.environment import PARTITIONS
-from watersmeet.spark.session.failures import explain_failure
+from watersmeet.spark.session.failures import JVM_GONE, explain_failure
 from watersmeet.spark.session.leftovers import end_leftovers
 from watersmeet.spark.sources.read_sources import Sources, read_sources
+from watersmeet.spark.sources.source_paths import source_paths
 from watersmeet.spark.storage.folder import Folder
+from watersmeet.spark.storage.hadoop_tree import open_tree
 
 POLL_S = 0.1
 
@@ -48,6 +53,7 @@ class SparkEngine:
     lock: RunLock
     letters: list[DeadLetters] = field(default_factory=list)
     failures: dict[str, WatersmeetError] = field(default_factory=dict)  # of queries for dead letters
+    statistics: Statistics | None = None
 
     def job(self, current: BoundDataflow, before: Progress | None, trial: Trial | None = None) -> SharedJob:
         """The streaming query of a dataflow with its present queries."""
@@ -113,9 +119,60 @@ class SparkEngine:
             self._ask(letters, letters.poll, None)
         return dict(self.failures)
 
-    def runs_beside(self) -> bool:
+    def side_queries_run(self) -> bool:
         running = [self._ask(letters, letters.is_running, False) for letters in self.letters]  # all are asked
-        return self.options.available_now and any(running)
+        return self.is_finite and any(running)
+
+    @property
+    def is_finite(self) -> bool:
+        return self.options.available_now
+
+    def check_alive(self) -> None:
+        try:
+            is_stopped = bool(self.session.spark.sparkContext._jsc.sc().isStopped())
+        except Exception as error:
+            raise explain_failure(error) from error
+        if is_stopped:
+            raise DataError(JVM_GONE)
+
+    def side_job(self, registration: Registration, query: Query) -> SideJob:
+        """The streaming query of one query beside the dataflow, planned as it was when it first ran."""
+        record, spark = self.record, self.session.spark
+        end_leftovers(spark)  # of those that were dropped
+        spark.conf.set(PARTITIONS, str(record.partitions))
+        checkpoint = Checkpoint(spark, record.own_checkpoint(registration))
+        query = checkpoint.query(query)
+        planned = plan_physical(query, record.partitions, self.statistics, checkpoint.routing())
+        plan = checkpoint.plan(planned, source_paths(query.streams, self._base))
+
+        def read(smaller: int) -> Sources:
+            return read_sources(spark, query.streams, self._base, None, smaller, query.tables)
+
+        return SideJob(
+            spark=spark,
+            name=registration.name,
+            plan=plan,
+            sink=record.pipeline.sink(registration.sink) if registration.sink else None,
+            checkpoint=checkpoint,
+            base=self._base,
+            options=replace(self.options, limit=None),  # which is of the dataflow
+            sources=read(1),
+            read_smaller=read,
+            number=registration.number,
+            since=registration.since,
+            dataflow=Dataflow(record.id, record.pipeline.streams, record.checkpoint),
+            on_answers=partial(self.tails.append, writer=str(registration.number)),
+            tailed=self.tails.wanted,
+        )
+
+    def sweep_beside(self, kept: Set[int]) -> None:
+        tree = open_tree(self.session.spark, self.record.checkpoint)
+        try:
+            for name in tree.names(BESIDE):
+                if name.isdecimal() and int(name) not in kept:
+                    tree.remove(f"{BESIDE}/{name}")
+        except OSError:
+            return  # it is tried again at the next change
 
     def _ask(
         self,
@@ -166,9 +223,9 @@ class AnswerCheck:
 
     spark: SparkCheck
 
-    def __call__(self, query: Query, tail: QueryTail) -> Sequence[Column]:
+    def __call__(self, query: Query, name: str, conditions: tuple[str, ...]) -> Sequence[Column]:
         attributes = (attribute for cls in query.graph.classes for attribute in cls.attributes)
         found = None if query.aggregate is not None else bare_columns(query)
-        if found is None or tail.conditions or not all(each.expr.is_column for each in attributes):
-            return self.spark.answer_columns(query, tail)
+        if found is None or conditions or not all(each.expr.is_column for each in attributes):
+            return self.spark.answer_columns(query, name, conditions)
         return found

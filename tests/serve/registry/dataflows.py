@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from watersmeet.query import Column, Query
-from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.serve.registry.changes import ChangePlanner
 from watersmeet.serve.registry.record import RegistryRecord
 
@@ -40,7 +39,7 @@ def new_record(folder: Path, levels: int = 3) -> RegistryRecord:
     )
 
 
-def typed_columns(query: Query, tail: QueryTail) -> tuple[Column, ...]:
+def typed_columns(query: Query, name: str, conditions: tuple[str, ...]) -> tuple[Column, ...]:
     """The columns of a query's answers as far as its text says, without Spark."""
     return tuple(Column(output.name, output.expr.type or "unknown") for output in query.select)
 

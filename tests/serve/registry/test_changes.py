@@ -90,8 +90,14 @@ def test_a_request_is_taken_whole_or_not_at_all_and_others_do_not_suffer(current
         (submit(x=f"INSERT INTO ouch {CHAIN}"), "query x:1:13: there is no sink ouch"),
         (submit(x=f"INSERT INTO odd {CHAIN}"), "sink odd: a shared dataflow writes to"),
         (
-            submit(x="SELECT a.k FROM s1 [ROWS 5] AS a"),
-            "query x does not run in a shared dataflow: s1 AS a [ROWS 5] counts rows",
+            submit(x="SELECT a.k FROM (SELECT k, ts FROM s1) [ROWS 5] AS a"),
+            "query x:1:12: a shared dataflow takes the views that were declared when it was created",
+        ),
+        (
+            submit(
+                x=f"INSERT INTO out {PAIR.format(1)}", y="INSERT INTO out SELECT a.k FROM s1 [ROWS 5] AS a"
+            ),
+            "query y into sink out: its answers are (k bigint), those of x are (k bigint, v bigint)",
         ),
         (Drop(("aa",)), "there is no query aa: did you mean a?"),
         (Drop(("zebra",)), "there is no query zebra: there are a"),

@@ -35,13 +35,24 @@ def test_a_batch_that_was_cut_off_is_shown_when_it_was_done_again(tmp_path: Path
     server.append(3, {"q": ["1"]})
     path = tmp_path / "tails" / "q.jsonl"
     with path.open("a") as file:
-        file.write("\n# 4 3\n2\nhal")
+        file.write("\n# 4 3 -\n2\nhal")
     assert tail.read() == ["1"]
     server.append(3, {"q": ["1"]})
     server.append(4, {"q": ["2", "half", "3"]})
     assert tail.read() == ["2", "half", "3"]
     server.append(4, {"q": ["2", "half", "3"]})
     assert tail.read() == []
+
+
+def test_a_query_that_goes_on_beside_the_dataflow_has_batches_of_its_own(tmp_path: Path) -> None:
+    tail, server = TailReader(RegistryFolder(tmp_path), "q"), TailWriter(RegistryFolder(tmp_path))
+    tail.open()
+    for batch, writer in ((7, "-"), (0, "3"), (1, "3"), (1, "3"), (8, "-")):
+        server.append(batch, {"q": [f"{writer} {batch}"]}, writer)
+    with (tmp_path / "tails" / "q.jsonl").open("a") as file:
+        file.write("\n# 9")  # killed there
+    server.append(9, {"q": ["- 9"]})
+    assert tail.read() == ["- 7", "3 0", "3 1", "- 8", "- 9"]
 
 
 def test_a_long_file_is_begun_anew_and_nothing_is_missed(

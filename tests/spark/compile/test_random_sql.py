@@ -36,7 +36,7 @@ def analysed(check_: SparkCheck, query: Query) -> bool:
         return False  # not for a shared dataflow
     refusal = ""
     try:
-        check_.answer_columns(query, tail)
+        check_.answer_columns(query, "q", tail.conditions)
     except QueryError as error:
         refusal = str(error)
     assert not refusal or ("Spark refuses it: " in refusal and "Traceback" not in refusal)

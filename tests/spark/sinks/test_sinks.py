@@ -115,11 +115,13 @@ def test_memory_is_filled_at_the_triggers_interval_until_stopped_and_over_severa
         spark=spark, sink=target, base=tmp_path, checkpoint=str(tmp_path / "checkpoint"), name="remembered"
     )
     # A batch that is done again replaces itself.
-    open_memory(place).table.put(spark.table("remembered").limit(100), 0)
+    table = open_memory(place).table
+    (writer,) = {writer for writer, _ in table.batches}
+    table.put(spark.table("remembered").limit(100), writer, 0)
     assert spark.table("remembered").count() == 200
     # And the oldest batches go where there is a limit.
     few = replace(place, sink=Sink("remembered", Connector("memory", (("rows", "150"),))))
-    open_memory(few).table.put(spark.table("remembered").limit(120), 1000)
+    open_memory(few).table.put(spark.table("remembered").limit(120), writer, 1000)
     assert spark.table("remembered").count() == 120
 
 
@@ -177,11 +179,11 @@ def test_a_function_that_is_not_deterministic_is_refused_where_answers_are_kept(
     streams = parse_pipeline("CREATE STREAM s (size BIGINT) WITH (format = 'json', path = 's');").streams
     shown = bind_query("SELECT whim(a.size) AS size FROM s AS a", streams)
     tail = plan_dataflow([Registered("q", 1, shown, 0, NEVER)], streams, 1).tails[0]
-    assert [column.name for column in check.answer_columns(shown, tail)] == ["size"]
+    assert [column.name for column in check.answer_columns(shown, "q", tail.conditions)] == ["size"]
     with pytest.raises(
         QueryError, match="query q into sink out: it calls a function that is not deterministic"
     ):
-        check.answer_columns(replace(shown, sink="out"), tail)
+        check.answer_columns(replace(shown, sink="out"), "q", tail.conditions)
 
 
 def test_an_interval_is_whole_milliseconds() -> None:

@@ -35,7 +35,7 @@ from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import Query, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 
-__all__ = ["MAX_STREAMS", "Registered", "plan_dataflow", "why_unfit"]
+__all__ = ["MAX_STREAMS", "Registered", "plan_dataflow", "why_beside", "why_unfit"]
 
 MAX_STREAMS = 63  # the bits of `SharedDataflow.streams` in one number
 
@@ -124,6 +124,18 @@ def _refuse_unfit(registered: Registered, streams: Container[str]) -> None:
             )
         if item.stream.name not in streams:
             raise QueryError(f"query {registered.name}: {item.stream.name} is no stream of the dataflow")
+
+
+def why_beside(query: Query) -> str | None:
+    """Why a query of a served dataflow runs beside it, as a streaming query of its own, or None."""
+    if (reason := why_unfit(query)) is not None:
+        return reason
+    for item in query.inputs:
+        if tables := [table.name for branch in item.stream.view for table in branch.tables]:
+            return f"{item.alias} is joined with table {tables[0]}"
+        if item.stream.view:
+            return f"{item.alias} is a view"
+    return None
 
 
 def why_unfit(query: Query) -> str | None:

@@ -11,26 +11,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from watersmeet.errors import ConfigurationError, WatersmeetError
-from watersmeet.plan.multiquery import Registered, plan_dataflow
+from watersmeet.plan.multiquery import Registered, plan_dataflow, why_beside
+from watersmeet.plan.physical import plan_physical
 from watersmeet.plan.statistics.statistics import Statistics
 from watersmeet.query import NEVER, Column, Query
-from watersmeet.query.shared_dataflow import QueryTail, SharedDataflow
+from watersmeet.query.join_tree import expressions, nodes
+from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.serve.registry.record import Registration, RegistryRecord, refuse_unknown
 from watersmeet.serve.registry.requests import Drop, Request, Resume, Submit
 from watersmeet.serve.registry.sink_fit import check_fit, has_own_columns
+from watersmeet.spark.sources.clean_source import refuse_cleaning_beside
 from watersmeet.spark.sources.source_paths import refuse_own_answers
 from watersmeet.sql.query_names import check_name
 from watersmeet.sql.syntax.declare import check_dead_letters
 
 SOON = NEVER - 1
 
-# The columns of a query's answers; refuses a query that Spark would refuse.
-AnswerColumns = Callable[[Query, QueryTail], Sequence[Column]]
+# The columns of the answers of a query of this name, given the conditions that Spark tests; refuses a query
+# that Spark would refuse.
+AnswerColumns = Callable[[Query, str, tuple[str, ...]], Sequence[Column]]
 
 
 @dataclass(frozen=True)
 class BoundDataflow:
-    """A shared dataflow at one time: its record, its queries by number, and the plan of those that join."""
+    """A shared dataflow at one time: its record, its queries by number, and the plan of those that join.
+
+    The queries beside it are among them.
+    """
 
     record: RegistryRecord
     queries: Mapping[int, Query]
@@ -164,6 +171,8 @@ class _Draft:
             return replace(query, until=SOON)
         if query.number not in self.resumed or query.failure is None:
             return query
+        if query.beside is not None:
+            return replace(query, outage=None)  # it has missed nothing, and goes on where it was
         if query.is_joined:
             return replace(query, outage=replace(query.failure, until=SOON))
         return replace(query, since=SOON, outage=None)
@@ -233,6 +242,7 @@ class _Draft:
             query = self.current.record.bind(sql, f"query {name}")
             added[name] = Registration(name=name, number=number, sql=sql, sink=query.sink, since=SOON)
             own[number] = query
+            added[name] = replace(added[name], beside=why_beside(query))
             self._check(added[name], query, columns)
         return replace(self, added=added, own=own, columns=columns)
 
@@ -241,8 +251,7 @@ class _Draft:
     ) -> None:
         """Refuses a query that the dataflow or Spark cannot run, or whose answers its sink cannot take."""
         record = self.current.record
-        alone = plan_dataflow([_registered(registration, query)], record.pipeline.streams, record.levels)
-        found = self.planner.answer_columns(query, alone.tails[0])
+        found = self._answer_columns(registration, query)
         sink = record.pipeline.sink(query.sink) if query.sink else None
         if sink is None:
             return
@@ -253,15 +262,30 @@ class _Draft:
             check_fit(registration.name, found, sink, beside)
             columns.setdefault(sink.name, (registration.name, found))
 
+    def _answer_columns(self, registration: Registration, query: Query) -> Sequence[Column]:
+        """The columns of a query's answers; refuses a query that cannot run where it is to run."""
+        record = self.current.record
+        if registration.beside is None:
+            alone = plan_dataflow([_registered(registration, query)], record.pipeline.streams, record.levels)
+            return self.planner.answer_columns(query, registration.name, alone.tails[0].conditions)
+        plan_physical(query, record.partitions, self.planner.statistics, routing=None)
+        refuse_cleaning_beside(registration.name, query.streams, Path(record.file).parent)
+        tested = [*query.residual, *(expressions(query.tree) if query.tree is not None else ())]
+        tested += [each for item in query.inputs for each in item.filters]
+        equal = [each for node in nodes(query.tree) for each in node.equalities] if query.tree else []
+        keys = [side for each in equal for side in (each.left, each.right) if not side.is_column]
+        conditions = (*(each.sql for each in tested), *(f"({key.sql}) IS NOT NULL" for key in keys))
+        return self.planner.answer_columns(query, registration.name, conditions)
+
     def _beside(self, sink: str) -> tuple[str, Sequence[Column]] | None:
         """A query that fills the sink already, and its columns."""
         current = self.current
-        tails = {tail.number: tail for tail in current.dataflow.tails}
+        joined = current.joined
         for registration in current.record.queries:
-            tail = tails.get(registration.number)
-            if tail is not None and registration.sink == sink and registration.number not in self.dropped:
+            runs = registration.number in joined or (registration.beside is not None and registration.stays)
+            if runs and registration.sink == sink and registration.number not in self.dropped:
                 query = current.queries[registration.number]
-                return registration.name, self.planner.answer_columns(query, tail)
+                return registration.name, self._answer_columns(registration, query)
         return None
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.serve.registry.folder import RegistryFolder
@@ -20,7 +21,9 @@ _HEAD = ("name", "since batch", "sink", "joins", "shared")
 class Listed:
     """One query: how many `joins` it has, and how many of them it shares with others.
 
-    A query that has failed gives no answers from the batch `failed_in` on; `failed_at` is when that was.
+    A query that has failed gives no answers from the batch `failed_in` on; `failed_at` is when that was. One
+    that runs `beside` the dataflow, for the reason named, has batches of its own: `progress` is that of the
+    newest, and `failed_in` is one of them.
     """
 
     name: str
@@ -32,6 +35,8 @@ class Listed:
     failed_in: int | None = None
     failed_at: str | None = None
     failure: str | None = None
+    beside: str | None = None
+    progress: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +68,15 @@ class Listing:
         for row in rows:
             cells = (_pad(cell, column, widths[column]) for column, cell in enumerate(row))
             lines.append("  ".join(cells).rstrip())
+        for query in self.queries:
+            if query.beside is not None:
+                at = f", batch {query.progress['batch_id']} of its own" if query.progress else ""
+                lines.append(f"{query.name} runs beside the dataflow{at}: {query.beside}")
         failed = [query for query in self.queries if query.failure is not None]
         for query in failed:
+            own = "" if query.beside is None else " of its own"
             lines.append(
-                f"{query.name} has failed in batch {query.failed_in}, {query.failed_at}: {query.failure}"
+                f"{query.name} has failed in batch {query.failed_in}{own}, {query.failed_at}: {query.failure}"
             )
         if failed:
             lines.append(
@@ -98,6 +108,8 @@ def list_queries(folder: RegistryFolder) -> Listing:
             failed_in=query.failure.since if query.failure else None,
             failed_at=query.failure.at if query.failure else None,
             failure=query.failure.reason if query.failure else None,
+            beside=query.beside,
+            progress=status.beside.get(query.name) if status and query.beside is not None else None,
         )
         for query in staying
     )
@@ -132,7 +144,8 @@ def _joins_by_query(dataflow: SharedDataflow, numbers: Iterable[int]) -> dict[in
 
 
 def _cells(query: Listed) -> tuple[str, ...]:
-    return (query.name, str(query.since), query.sink or "console", str(query.joins), str(query.shared))
+    joins = ("-", "-") if query.beside is not None else (str(query.joins), str(query.shared))
+    return (query.name, str(query.since), query.sink or "console", *joins)
 
 
 def _pad(cell: str, column: int, width: int) -> str:

@@ -15,17 +15,18 @@ import msgspec
 
 from watersmeet.errors import ConfigurationError, DataError, Span
 from watersmeet.plan.state_format import STATE_FORMAT, describe_other_format
-from watersmeet.query import NEVER, Column, Pipeline, Query, Stream
+from watersmeet.query import NEVER, Column, Pipeline, Query, Sink, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
 from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.serve.registry.requests import Reply
-from watersmeet.sql import Statements, StreamDeclaration, bind_select, parse_statements
+from watersmeet.sql import Statements, StreamDeclaration, bind_derived, bind_select, parse_statements
 from watersmeet.sql.syntax.nesting import refuse_long_text
 from watersmeet.sql.syntax.refuse import Source, nearest
 
 RECORD = "dataflow.json"
 OLD_RECORD = "ring.json"  # of versions whose state cannot be read any more
+BESIDE = "beside"  # the folder of the checkpoints of queries beside the dataflow, by number
 FORMAT = 2  # raised when a file written by an older version can no longer be read
 
 
@@ -45,7 +46,12 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """A query of a shared dataflow. It sees the tuples of the micro-batches [since, until)."""
+    """A query of a shared dataflow. It sees the tuples of the micro-batches [since, until).
+
+    One that cannot share the dataflow runs `beside` it, for the reason named, as a streaming query of its own
+    with batches of its own. It sees what the dataflow's batches from `since` on take, and an outage of it
+    begins with a batch of its own.
+    """
 
     name: str
     number: int  # never reused
@@ -54,6 +60,7 @@ class Registration:
     since: int
     until: int = NEVER
     outage: Outage | None = None
+    beside: str | None = None
 
     @property
     def stays(self) -> bool:
@@ -67,8 +74,12 @@ class Registration:
 
     @property
     def is_joined(self) -> bool:
-        """Whether it takes part in the joins, as all do but those that fail before them."""
-        return self.failure is None or not self.failure.is_apart
+        """Whether it takes part in the shared joins: all do but those beside, and those that fail before."""
+        return self.beside is None and (self.failure is None or not self.failure.is_apart)
+
+    def has_ended(self, committed: int) -> bool:
+        """Whether it was dropped, and no batch that it is to answer in will be repeated."""
+        return not self.stays and (self.beside is not None or self.until <= committed + 1)
 
     def after(self, committed: int) -> Registration:
         """The query once this batch will not be repeated: an outage that is over is forgotten."""
@@ -102,11 +113,30 @@ class RegistryRecord:
         """What has stopped each of the queries that have failed, by name."""
         return {name: query.failure for name, query in self.staying.items() if query.failure is not None}
 
+    @property
+    def shared(self) -> tuple[Registration, ...]:
+        """The queries of the dataflow itself."""
+        return tuple(query for query in self.queries if query.beside is None)
+
+    @property
+    def beside(self) -> dict[int, Registration]:
+        """The queries beside the dataflow that are to run, by number."""
+        there = (query for query in self.queries if query.beside is not None)
+        return {query.number: query for query in there if query.stays and query.failure is None}
+
     @cached_property
     def pipeline(self) -> Pipeline:
-        """The streams and sinks that are declared."""
+        """The streams, sinks, tables and views that are declared."""
         declared = self.statements
-        return Pipeline(tuple(self._complete(each) for each in declared.declarations), declared.sinks)
+        streams = tuple(self._complete(each) for each in declared.declarations)
+        views = bind_derived(declared, {each.name: each for each in (*streams, *declared.tables)})
+        return Pipeline(streams, declared.sinks, views=views, tables=declared.tables)
+
+    @property
+    def catalog(self) -> dict[str, Stream]:
+        """All that queries may read, by name."""
+        declared = self.pipeline
+        return {each.name: each for each in (*declared.streams, *declared.tables, *declared.views)}
 
     @property
     def statements(self) -> Statements:
@@ -117,13 +147,17 @@ class RegistryRecord:
             return declaration.stream
         return declaration.complete(self.columns[declaration.stream.name.lower()])
 
+    def own_checkpoint(self, query: Registration) -> str:
+        """The checkpoint of a query beside the dataflow."""
+        return f"{self.checkpoint}/{BESIDE}/{query.number}"
+
     def bind(self, sql: str, name: str) -> Query:
-        """The query that a statement means over the declared streams."""
-        return bind_statement(Source(sql, name), self.pipeline)
+        """The query that a statement means over the declared streams and views."""
+        return bind_statement(Source(sql, name), self.catalog, self.pipeline.sinks)
 
     def without_ended(self, committed: int) -> RegistryRecord:
         """The record without queries and outages whose last batch is committed: it is never repeated."""
-        left = (query.after(committed) for query in self.queries if query.until > committed + 1)
+        left = (query.after(committed) for query in self.queries if not query.has_ended(committed))
         return replace(self, queries=tuple(left))
 
     def to_json(self) -> str:
@@ -150,8 +184,8 @@ def _parse_declarations(text: str, file: str) -> Statements:
     return parse_statements(text, file)
 
 
-def bind_statement(source: Source, pipeline: Pipeline) -> Query:
-    """One SELECT or INSERT INTO over the streams and sinks of a pipeline; refuses anything else."""
+def bind_statement(source: Source, catalog: Mapping[str, Stream], sinks: Iterable[Sink]) -> Query:
+    """One SELECT or INSERT INTO over the streams and sinks of a dataflow; refuses anything else."""
     refuse_long_text(source, Span(0, len(source.text)))
     statements = parse_statements(source.text, source.file)
     if len(statements.selects) != 1 or statements.declarations or statements.sinks:
@@ -159,8 +193,7 @@ def bind_statement(source: Source, pipeline: Pipeline) -> Query:
             f"{source.file or 'query'}: write one SELECT, or INSERT INTO a declared sink; streams and sinks "
             "are declared when the dataflow is created"
         )
-    catalog = {stream.name: stream for stream in pipeline.streams}
-    return bind_select(statements.selects[0], catalog, pipeline.sinks, shared=True)
+    return bind_select(statements.selects[0], catalog, sinks, shared=True)
 
 
 def read_record(folder: RegistryFolder) -> RegistryRecord | None:

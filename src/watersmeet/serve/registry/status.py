@@ -19,7 +19,8 @@ STATUS = "status.json"
 class Status:
     """`status.json`. `failure` is why the last run ended, if it failed.
 
-    `side_failures` are those of queries that run beside the dataflow, by name: it goes on without them.
+    `side_failures` are those of queries for dead letters, by name: the dataflow goes on without them.
+    `beside` is the progress of each query that runs beside the dataflow, by name.
     """
 
     pid: int = field(default_factory=os.getpid)
@@ -27,6 +28,7 @@ class Status:
     progress: dict[str, Any] | None = None
     failure: str | None = None
     side_failures: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def write(self, folder: RegistryFolder) -> None:
         folder.write(STATUS, msgspec.json.encode(replace(self, heartbeat=time.time())).decode())

@@ -1,9 +1,10 @@
 """Answers for `watersmeet tail`: readers ask for them, the server writes them to a file, batch by batch.
 
     tails/NAME.want   touched by readers; when nobody has touched it for a while, the answers are not wanted
-    tails/NAME.jsonl  '# BATCH COUNT', then that many answers; a batch that is repeated is in it twice
+    tails/NAME.jsonl  '# BATCH COUNT WRITER', then that many answers; a batch that is repeated is in it twice
 
-A reader shows a batch once all of it is there, and skips batches that it has shown before.
+A reader shows a batch once all of it is there, and skips batches that it has shown before. The writer is the
+shared dataflow, '-', or a query beside it, which has batches of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from watersmeet.serve.registry.folder import RegistryFolder
 from watersmeet.spark.storage.disk import PRIVATE_FILE, make_private, open_private
 
 TAILS = "tails"
+SHARED = "-"
 FRESH_S = 15.0
 TOUCH_S = 2.0
 MAX_BYTES = 64_000_000  # of a file, after which a new one is begun
@@ -35,12 +37,12 @@ class TailWriter:
         names = self.folder.names(TAILS, ".want")
         return [name for name in names if (self.folder.age_s(f"{TAILS}/{name}.want") or 0) < FRESH_S]
 
-    def append(self, batch: int, answers: Mapping[str, list[str]]) -> None:
+    def append(self, batch: int, answers: Mapping[str, list[str]], writer: str = SHARED) -> None:
         """Writes a batch's answers for the readers that wait."""
         for name, texts in answers.items():
             path = self.folder.path / TAILS / f"{name}.jsonl"
             # The empty line ends whatever a killed server has left half-written.
-            block = "\n".join(["", f"# {batch} {len(texts)}", *texts, ""])
+            block = "\n".join(["", f"# {batch} {len(texts)} {writer}", *texts, ""])
             if path.exists() and path.stat().st_size > MAX_BYTES:
                 path.unlink()
             with open_private(path, "a") as file:
@@ -63,9 +65,9 @@ class TailReader:
     name: str
     _file: IO[str] | None = None
     _rest: str = ""  # the beginning of a line that is not complete yet
-    _batch: tuple[int, int] | None = None  # number and count of answers of the batch being read
+    _batch: tuple[str, int, int] | None = None  # writer, number and count of answers of the batch being read
     _held: list[str] = field(default_factory=list)
-    _shown: int = -1
+    _shown: tuple[str, int] = (SHARED, -1)  # the writer and the number of the batch shown last
     _touched: float = float("-inf")
 
     def open(self) -> None:
@@ -100,17 +102,21 @@ class TailReader:
 
     def _take(self, line: str) -> list[str]:
         if line.startswith("# "):
-            batch, count = map(int, line[2:].split())
-            self._batch, self._held = (batch, count), []
+            self._held = []
+            match line[2:].split():
+                case [number, count, writer]:
+                    self._batch = writer, int(number), int(count)
+                case _:  # cut off
+                    self._batch = None
         elif line and self._batch is not None:
             self._held.append(line)
-        if self._batch is None or len(self._held) < self._batch[1]:
+        if self._batch is None or len(self._held) < self._batch[2]:
             return []
-        (batch, _), answers = self._batch, self._held
+        (writer, batch, _), answers = self._batch, self._held
         self._batch, self._held = None, []
-        if batch <= self._shown:
+        if writer == self._shown[0] and batch <= self._shown[1]:
             return []
-        self._shown = batch
+        self._shown = writer, batch
         return answers
 
     def _reopen(self) -> bool:

@@ -57,6 +57,7 @@ class Compiler:
     limit: StateLimit | None = None  # of the whole query
     checkpoint: str | None = None  # the folder of the query's checkpoint, where it is known
     smaller: int = 1  # by how much batches, and so the pieces they are joined in, had to be made smaller
+    keeps_time: bool = False  # whether t stays beside the answers, as a last column, `ANSWER_TS`
 
     def answers(self) -> DataFrame:
         """The query's answers as a streaming DataFrame, which counts what is written of it."""
@@ -86,6 +87,7 @@ class Compiler:
             hot=read_hot_key_settings(self.spark, self.checkpoint),
             ship=partial(ship_dataflow, self.spark),
             parallelism=self.spark.sparkContext.defaultParallelism,
+            keeps_time=self.keeps_time,
             starts=begin_run(self.spark, self.query.streams, self.checkpoint),
             tuning=session_tuning(self.spark, self.smaller),
         )
@@ -116,6 +118,8 @@ class Compiler:
         if keep_end:
             outputs += [f"{ANSWER_TIME} AS {ANSWER_TS}", ANSWER_END]
             outputs += [ENDED] if ENDED in tasks.schema.names else []
+        elif self.keeps_time:
+            outputs.append(f"{ANSWER_TIME} AS {ANSWER_TS}")
         return self._meets_residual(tasks, joined).selectExpr(*outputs)
 
     def _distinct(self, distinct: DistinctTasks, selected: DataFrame) -> DataFrame:
@@ -127,7 +131,7 @@ class Compiler:
             .transformWithStateInPandas(stage, distinct.stage.schema, "Append", "None")
         )
         out = out.observe(VALUES_OBSERVATION, F.sum(LEFT_OUT).alias(LEFT_OUT)).select(CHUNK)
-        schema = StructType([selected.schema[name] for name in distinct.columns])
+        schema = StructType([selected.schema[name] for name in distinct.released])
         return out.mapInArrow(distinct.unpack, schema)
 
     def _aggregate(self, tasks: QueryTasks, grouped: GroupedTexts, joined: DataFrame) -> DataFrame:
@@ -143,4 +147,5 @@ class Compiler:
             _TICK_CLOCK, F.expr(f"timestamp_micros({number} * 1000 + {_TICK_ORIGIN_US})")
         )
         sampled = sampled.withWatermark(_TICK_CLOCK, "0 seconds")
-        return group_samples(sampled, grouped, [_TICK_CLOCK, ANSWER_TIME], grouped.selected)
+        time = [f"{ANSWER_TIME} AS {ANSWER_TS}"] if self.keeps_time else []
+        return group_samples(sampled, grouped, [_TICK_CLOCK, ANSWER_TIME], [*grouped.selected, *time])

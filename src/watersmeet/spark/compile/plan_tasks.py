@@ -271,9 +271,11 @@ class _TaskPlanner:
         plan = self._stage_plan(
             "distinct", plan_bucket(self.query, self._share(grid), self.options.tuning.kernel), grid, labels
         )
-        stage = StageTask("distinct", DistinctStage(replace(plan, streams=()), columns), VALUES_SCHEMA)
+        released = (*columns, ANSWER_TS) if self.options.keeps_time else columns
+        processor = DistinctStage(replace(plan, streams=()), columns, released)
+        stage = StageTask("distinct", processor, VALUES_SCHEMA)
         pack = frugally(PackValues(columns, labels), limit)
-        return DistinctTasks(columns, pack, stage, frugally(UnpackValues(), limit))
+        return DistinctTasks(columns, released, pack, stage, frugally(UnpackValues(), limit))
 
 
 def _refuse_endless(query: Query, tree: OuterLayout) -> None:

@@ -41,6 +41,7 @@ class TaskOptions:
     hot: HotKeySettings | None = None  # None: no value is spread
     ship: Callable[[SharedDataflow], ShippedDataflow] = ship_inline  # how a pipeline reaches the workers
     parallelism: int = 1  # tasks that run side by side
+    keeps_time: bool = False  # whether distinct values keep t
     starts: tuple[int, ...] = ()  # of the query's runs, as far as they are known, in microseconds
     tuning: Tuning = DEFAULT
 
@@ -111,9 +112,10 @@ class JoinTasks:
 
 @dataclass(frozen=True)
 class DistinctTasks:
-    """The values of SELECT DISTINCT, through a stage of their own."""
+    """The values of SELECT DISTINCT, through a stage of their own; `released` may have t beside them."""
 
     columns: tuple[str, ...]
+    released: tuple[str, ...]
     pack: MapBatches
     stage: StageTask
     unpack: MapBatches

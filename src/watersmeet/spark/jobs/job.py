@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import ConfigurationError, MemoryShortageError
@@ -70,6 +71,7 @@ class Job(PolledQuery):
     has_ended: bool = False  # by an earlier run, which has ended its input
     changes: tuple[str, ...] = ()  # what there is to say of how the query has changed since its last run
     read_rest: Callable[[], Sources] | None = None  # all that the sources have left, in one batch
+    keeps_time: ClassVar[bool] = False  # whether the answers are written with their times
     _kept_at: float = 0.0
     _ending: bool = False
     _has_begun: bool = False
@@ -91,18 +93,28 @@ class Job(PolledQuery):
         self._begin_run()
         if not self._ending and self.checkpoint.is_ending():
             self._end_input()
-        answers = Compiler(
+        is_finite = self.options.available_now or self._ending
+        query = self.write(self.answers(self.sources), is_finite=is_finite)
+        inputs = list(self._streams.items())
+        return self._start_pacing(query, inputs, self._leaves, ends=is_finite)
+
+    def answers(self, sources: Sources) -> DataFrame:
+        """The answers as a streaming DataFrame that reads these sources."""
+        return Compiler(
             spark=self.spark,
             plan=self.plan,
-            sources=self.sources.tuples,
+            sources=sources.tuples,
             control=self.checkpoint.control(),
-            files=self.sources.files,
+            files=sources.files,
             limit=self.options.limit,
             checkpoint=self.checkpoint.folder,
             smaller=self._smaller,
+            keeps_time=self.keeps_time,
         ).answers()
-        is_finite = self.options.available_now or self._ending
-        query = write_stream(
+
+    def write(self, answers: DataFrame, *, is_finite: bool) -> StreamingQuery:
+        """Starts the query that writes the answers into the sink."""
+        return write_stream(
             answers,
             self.sink,
             name=self.name,
@@ -112,9 +124,6 @@ class Job(PolledQuery):
             base=self.base,
             into=self.into,
         )
-        inputs = list(self._streams.items())
-        leaves = [*(each.stream.name for each in self.plan.query.readings), None]  # then the control stream
-        return self._start_pacing(query, inputs, leaves, ends=is_finite)
 
     def _begin_run(self) -> None:
         """Takes less into a batch than a run before that was killed, for lack of memory as far as we know."""
@@ -226,6 +235,11 @@ class Job(PolledQuery):
 
     def _holds_what_waits(self) -> bool:
         return self.plan.query.joins_delayed
+
+    @property
+    def _leaves(self) -> list[str | None]:
+        """The stream of each source in the order of Spark's plan; the control stream comes last."""
+        return [*(each.stream.name for each in self.plan.query.readings), None]
 
     @property
     def _streams(self) -> dict[str, str]:

@@ -107,7 +107,7 @@ class SharedJob(PolledQuery):
             answers=answers,
             plans=BatchPlans(self.spark, f"{self.folder}/spark"),
             sinks=filled,
-            dataflow_id=self.dataflow_id,
+            writer=self.dataflow_id,
             buckets=self.partitions,
             on_answers=self.on_answers,
             tailed=self.tailed,
@@ -136,25 +136,27 @@ class SharedJob(PolledQuery):
     def _filled(self, name: str, numbers: Numbers) -> Filled:
         sink = self.pipeline.sink(name) if name else CONSOLE
         assert sink is not None
-        check_sink(sink)
-        target = Target(
-            spark=self.spark,
-            sink=without_own_options(sink),
-            base=self.base,
-            checkpoint=f"{self.folder}/spark",
-            name=sink.name,
-            part=sink.name,
-        )
-        hide_options(self.spark, sink.connector)
-        opened = format_of(sink.connector)
-        assert opened is not None, "the check refuses others"
-        with refusals_named(target.what, sink.connector):
-            batches = opened(target)
-            batches.check(self._columns(sink, numbers))
-        return Filled(sink, batches, numbers)
+        return open_filled(self.spark, sink, self.base, self.folder, self.queries[min(numbers)], numbers)
 
-    def _columns(self, sink: Sink, numbers: Numbers) -> list[str]:
-        """The columns of a sink's rows, which all of its queries agree on."""
-        if takes_json(sink):
-            return JSON_SCHEMA.names
-        return [NAME, *(output.name for output in self.queries[min(numbers)].select)]
+
+def open_filled(
+    spark: SparkSession, sink: Sink, base: Path, folder: str, query: Query, numbers: Numbers
+) -> Filled:
+    """A sink of the dataflow with its checkpoint in a folder, for queries with the columns of `query`."""
+    check_sink(sink)
+    target = Target(
+        spark=spark,
+        sink=without_own_options(sink),
+        base=base,
+        checkpoint=f"{folder}/spark",
+        name=sink.name,
+        part=sink.name,
+    )
+    hide_options(spark, sink.connector)
+    opened = format_of(sink.connector)
+    assert opened is not None, "the check refuses others"
+    columns = JSON_SCHEMA.names if takes_json(sink) else [NAME, *(output.name for output in query.select)]
+    with refusals_named(target.what, sink.connector):
+        batches = opened(target)
+        batches.check(columns)
+    return Filled(sink, batches, numbers)

@@ -10,7 +10,7 @@ it is declared with answers = 'json', `query`, `answer_time` and the answer as J
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -71,6 +71,14 @@ class AnswerDecoder:
     @property
     def dataflow(self) -> SharedDataflow:
         return self.ship.dataflow
+
+    def found(self, blobs: DataFrame) -> set[str]:
+        """The templates of which a batch has answers."""
+        return {row["source"] for row in blobs.select("source").collect()}
+
+    def numbers(self, names: Container[str]) -> list[int]:
+        """The queries of these names."""
+        return [tail.number for tail in self.dataflow.tails if tail.query in names]
 
     def rows(
         self, blobs: DataFrame, found: set[str], numbers: frozenset[int], *, as_json: bool

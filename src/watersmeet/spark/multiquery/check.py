@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from watersmeet.errors import QueryError
 from watersmeet.query import ANSWER_TIME, Column, Query
 from watersmeet.query.expression import quote_name
-from watersmeet.query.shared_dataflow import QueryTail
 from watersmeet.spark.grouping.group_samples import GroupedTexts, group_samples, grouped_texts
 from watersmeet.spark.session.failures import explain_failure, first_line
 from watersmeet.spark.sinks.repeatable import UNREPEATABLE, is_repeatable
@@ -38,15 +37,15 @@ class SparkCheck:
     spark: SparkSession
     _known: dict[tuple[Texts, Texts, Texts, GroupedTexts | None], _Known] = field(default_factory=dict)
 
-    def answer_columns(self, query: Query, tail: QueryTail) -> Sequence[Column]:
-        """The columns of a query's answers, with Spark's names for their types."""
+    def answer_columns(self, query: Query, name: str, tested: Texts) -> Sequence[Column]:
+        """The columns of a query's answers, with Spark's names for their types, given what it tests."""
         keys = tuple(
             attribute.expr.sql
             for cls in query.graph.classes
             for attribute in cls.attributes
             if not attribute.expr.is_column
         )
-        conditions = (*tail.conditions, *(f"({key}) IS NOT NULL" for key in keys))
+        conditions = (*tested, *(f"({key}) IS NOT NULL" for key in keys))
         outputs = tuple(f"{output.expr.sql} AS {quote_name(output.name)}" for output in query.select)
         asked = (_struct_types(query), conditions, outputs, grouped_texts(query))
         if asked not in self._known:
@@ -56,13 +55,13 @@ class SparkCheck:
             except (PySparkException, Py4JJavaError) as refusal:
                 said = first_line(str(explain_failure(refusal)).removeprefix("Spark failed: "))
                 said = _POSITION.sub("", said)
-                raise QueryError(f"query {tail.query}: Spark refuses it: {said}") from None
+                raise QueryError(f"query {name}: Spark refuses it: {said}") from None
             while len(self._known) >= REMEMBERED:
                 del self._known[next(iter(self._known))]
             self._known[asked] = answer
         known = self._known[asked]
         if query.sink is not None and not known.is_repeatable:
-            raise QueryError(f"query {tail.query} into sink {query.sink}: {UNREPEATABLE}")
+            raise QueryError(f"query {name} into sink {query.sink}: {UNREPEATABLE}")
         return known.columns
 
     def _ask(self, inputs: Texts, conditions: Texts, outputs: Texts, grouped: GroupedTexts | None) -> _Known:

@@ -14,9 +14,10 @@ The batch fails in any case, and is done again without the queries that are to b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from watersmeet.errors import DataError, TransientError, WatersmeetError
 from watersmeet.query import Sink
-from watersmeet.spark.multiquery.answers import ANSWER, AnswerDecoder
+from watersmeet.spark.multiquery.answers import ANSWER
 from watersmeet.spark.multiquery.culprits import Blame, Numbers, find_culprits, find_refused
 from watersmeet.spark.multiquery.sinks import NAME, takes_json
 from watersmeet.spark.session.connectors import refusals_named
@@ -41,6 +42,19 @@ SINK_PAUSE_S = 5.0
 _NUMBER = "_number"
 
 OnAnswers = Callable[[int, Mapping[str, list[str]]], None]
+
+
+class AnswersOfBatch(Protocol):
+    """What makes rows of the answers of a batch: for many queries that share a dataflow, or for one alone."""
+
+    def found(self, batch: DataFrame) -> set[str]:
+        """The templates that the batch has answers of; everything is computed by then."""
+
+    def rows(self, batch: DataFrame, found: set[str], numbers: Numbers, *, as_json: bool) -> DataFrame | None:
+        """The answers of these queries, given the templates that occur; None if there are none."""
+
+    def numbers(self, names: Container[str]) -> Iterable[int]:
+        """The queries of these names."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +78,11 @@ class Fill:
     fail are added to `blamed`, unless it `is_stopped`: then everything fails.
     """
 
-    answers: AnswerDecoder
+    answers: AnswersOfBatch
     plans: BatchPlans
     sinks: list[Filled]
-    dataflow_id: str
-    buckets: int
+    writer: str  # lasts as long as the checkpoint
+    buckets: int | None
     on_answers: OnAnswers | None
     tailed: Callable[[], Iterable[str]]
     silent: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -78,7 +92,7 @@ class Fill:
     def __call__(self, blobs: DataFrame, batch: int) -> None:
         blobs.persist()
         try:
-            found = {row["source"] for row in blobs.select("source").collect()}
+            found = self.answers.found(blobs)
             if found:
                 _BatchFill(self, blobs, found, batch, self.plans.of(batch)).run()
         except (PySparkException, Py4JJavaError) as error:
@@ -122,7 +136,7 @@ class _BatchFill:
                 Batch(
                     number=self.batch,
                     plan=self.plan,
-                    origin=Origin(self.fill.dataflow_id, self.batch, self.fill.buckets),
+                    origin=Origin(self.fill.writer, self.batch, self.fill.buckets),
                     queries=frozenset(map(str, numbers)),
                     answers=rows,
                 )
@@ -207,8 +221,7 @@ class _BatchFill:
         wanted = set(fill.tailed()) if fill.on_answers is not None else set()
         if fill.on_answers is None or not wanted:
             return
-        tails = fill.answers.dataflow.tails
-        numbers = fill.answering((tail.number for tail in tails if tail.query in wanted), self.batch)
+        numbers = fill.answering(fill.answers.numbers(wanted), self.batch)
         texts: dict[str, list[str]] = {}
         try:
             rows = self._rows(numbers, as_json=True)

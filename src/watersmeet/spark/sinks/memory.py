@@ -8,8 +8,10 @@ option `rows` says: the oldest batches go first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +20,9 @@ from watersmeet.errors import ConfigurationError
 from watersmeet.spark.sinks.target import Batch, Target
 
 MOST_ROWS = 1_000_000
+
+Key = tuple[str, int]  # who writes, and the number of the batch
+AnyKey = TypeVar("AnyKey", bound=Hashable)
 
 _TABLES: dict[tuple[str, str], MemoryTable] = {}
 
@@ -29,30 +34,33 @@ class MemoryTable:
     spark: SparkSession
     name: str
     most_rows: int = MOST_ROWS
-    batches: dict[int, pa.Table] = field(default_factory=dict)
+    batches: dict[Key, pa.Table] = field(default_factory=dict)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
-    def put(self, answers: DataFrame, batch: int) -> None:
+    def put(self, answers: DataFrame, writer: str, batch: int) -> None:
         """Takes a batch, in place of its first try if there was one."""
         found = answers.toArrow()
-        self.batches.pop(batch, None)
-        if found.num_rows or not self.batches:
-            self.batches[batch] = found
-        self.batches = latest(self.batches, self.most_rows)
-        # Not in the batch's own session, which is a copy that nobody else sees.
-        whole = pa.concat_tables(self.batches.values())
-        self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
+        with self._one_at_a_time:
+            self.batches.pop((writer, batch), None)
+            if found.num_rows or not self.batches:
+                self.batches[writer, batch] = found
+            self.batches = latest(self.batches, self.most_rows)
+            # Not in the batch's own session, which is a copy that nobody else sees.
+            whole = pa.concat_tables(self.batches.values(), promote_options="default")
+            whole = whole.select(answers.columns)  # queries may have them in different orders
+            self.spark.createDataFrame(whole, answers.schema).createOrReplaceTempView(f"`{self.name}`")
 
 
-def latest(batches: Mapping[int, pa.Table], most_rows: int) -> dict[int, pa.Table]:
-    """The latest batches that have so many rows or fewer together, but the newest in any case.
+def latest(batches: Mapping[AnyKey, pa.Table], most_rows: int) -> dict[AnyKey, pa.Table]:
+    """The batches that came last and have so many rows or fewer together, but the newest in any case.
 
     >>> tables = {number: pa.table({"x": [1, 2, 3]}) for number in (4, 5, 7)}
     >>> list(latest(tables, 9)), list(latest(tables, 8)), list(latest(tables, 1))
     ([4, 5, 7], [5, 7], [7])
     """
-    kept: list[int] = []
+    kept: list[AnyKey] = []
     rows = 0
-    for number in sorted(batches, reverse=True):
+    for number in reversed([*batches]):
         rows += batches[number].num_rows
         if kept and rows > most_rows:
             break
@@ -72,7 +80,7 @@ class MemorySink:
     def write(self, batch: Batch) -> None:
         rows = batch.answers(batch.queries)
         if rows is not None:
-            self.table.put(rows, batch.number)
+            self.table.put(rows, batch.origin.writer, batch.number)
 
 
 def open_memory(target: Target) -> MemorySink:

@@ -59,6 +59,18 @@ def refuse_shared_cleaning(readers: Mapping[str, Iterable[Stream]], base: Path) 
             raise ConfigurationError(_refusal(one, other))
 
 
+def refuse_cleaning_beside(name: str, streams: Iterable[Stream], base: Path) -> None:
+    """Refuses a query that reads by itself what a shared dataflow takes away once it has read it."""
+    for stream in streams:
+        folder = _folder(stream, base)
+        if folder is not None and (how := _FileSource(name, stream, folder).cleans):
+            raise ConfigurationError(
+                f"query {name} would run beside the shared dataflow, and stream {stream.name} has "
+                f"{CLEAN} = '{how}': the dataflow takes files away once it has read them, whether or not the "
+                "query has. Create a dataflow of a file that leaves it out, and remove files yourself"
+            )
+
+
 def _refusal(one: _FileSource, other: _FileSource) -> str:
     if one.stream.name == other.stream.name:
         who = f"the queries {one.query} and {other.query} both read it"

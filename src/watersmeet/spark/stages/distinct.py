@@ -59,12 +59,13 @@ class DistinctStage(BucketStage[DistinctValues, Message, pa.RecordBatch, pa.Reco
     codec = MESSAGES
     bucket_type = DistinctValues
 
-    def __init__(self, plan: StagePlan, columns: tuple[str, ...]) -> None:
+    def __init__(self, plan: StagePlan, columns: tuple[str, ...], released: tuple[str, ...]) -> None:
         self.plan: StagePlan = plan
         self._columns = columns
+        self._released = released  # the columns, and t if it is wanted
 
     def begin(self, bucket: DistinctValues, number: int, started: float) -> DistinctWork:
-        return DistinctWork(bucket, self._columns)
+        return DistinctWork(bucket, self._released)
 
     def fresh(self) -> DistinctValues:
         layout = self.plan.bucket.layout
@@ -94,9 +95,18 @@ class DistinctWork:
 
     def answer(self, found: pa.RecordBatch) -> Iterator[pd.DataFrame]:
         if found.num_rows or self.bucket.left_out:
-            blob = encode(found.select(list(self._columns))) if found.num_rows else None
+            blob = encode(_released(found, self._columns)) if found.num_rows else None
             yield pd.DataFrame({CHUNK: [blob], LEFT_OUT: [self.bucket.left_out]})
 
     def finish(self) -> Iterator[pd.DataFrame]:
         """All has been sent."""
         return iter(())
+
+
+def _released(found: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """These columns of values that appear; t is an instant again, if it is one of them."""
+    rows = found.select(list(columns))
+    if ANSWER_TS not in columns:
+        return rows
+    place = rows.schema.names.index(ANSWER_TS)
+    return rows.set_column(place, ANSWER_TS, rows.column(ANSWER_TS).view(pa.timestamp("us", "UTC")))

@@ -18,7 +18,6 @@ from watersmeet.sql.binding.joins import (
     bind_joins,
     refuse_endless,
     refuse_late_answers,
-    refuse_shared_tree,
 )
 from watersmeet.sql.binding.outputs import bind_outputs
 from watersmeet.sql.binding.repeatable import refuse_unrepeatable, refuse_unrepeatable_view
@@ -223,13 +222,15 @@ def _bind(
     source = select.source
     sink = _find_sink(select, sinks)
     tree = refuse_unsupported(source, select.tree, select.span)
+    if shared:
+        _refuse_shared_views(select)
     refuse_functions(select, shared=shared)
     refuse_unrepeatable(select, sink, catalog.values())
     tree, known = fold_tables(source, tree, with_views(source, tree, catalog))
     select = replace(select, tree=tree)
     tables = bind_tables(source, tree, select.span, known)
     if shared:
-        _refuse_shared_views(select, tables.scope)
+        _refuse_shared_answers(select, tables.scope)
     where, subqueries = cut_subqueries(tree)
     if subqueries or not tables.is_inner:
         joins = bind_joins(tree, tables, where, subqueries, known)
@@ -248,7 +249,8 @@ def _bind(
             refuse_aggregate(select, stream)
         outputs = stream_outputs(select, stream, outputs, drafts, distinct=distinct)
     has_lifetimes = distinct or aggregate is not None
-    inputs = scope.inputs if has_lifetimes or shared else derive_windows(scope, trees, tables.windowless)
+    is_written = has_lifetimes or (shared and all(item.is_shareable for item in scope.inputs))
+    inputs = scope.inputs if is_written else derive_windows(scope, trees, tables.windowless)
     return Query(
         inputs=tuple(replace(item, filters=tuple(conditions.filters.get(item.alias, ()))) for item in inputs),
         graph=graph,
@@ -261,7 +263,7 @@ def _bind(
     )
 
 
-def _refuse_shared_views(select: Select, scope: Scope) -> None:
+def _refuse_shared_answers(select: Select, scope: Scope) -> None:
     for item in scope.inputs:
         if item.stream.answers is not None:
             raise select.source.refuse(
@@ -269,12 +271,22 @@ def _refuse_shared_views(select: Select, scope: Scope) -> None:
                 find_word(select.source, select.span, "FROM"),
                 "Run both queries with watersmeet run.",
             )
-        if item.stream.view:
-            raise select.source.refuse(
-                f"{item.alias} is a view, and a shared dataflow serves streams alone",
-                find_word(select.source, select.span, "FROM"),
-                "Write its stream, and its conditions in WHERE; or run the query by itself.",
-            )
+
+
+def _refuse_shared_views(select: Select) -> None:
+    """Refuses views that a query brings along: what those compute is not limited as its own values are."""
+    found: list[exp.Expr] = [*select.tree.find_all(exp.With)]
+    found += [
+        each
+        for each in select.tree.find_all(exp.Subquery)
+        if isinstance(each.parent, exp.From | exp.Join) and isinstance(each.this, exp.Query)
+    ]
+    if found:
+        raise select.source.refuse(
+            "a shared dataflow takes the views that were declared when it was created, and no others",
+            find_word(select.source, select.span, "FROM"),
+            "Declare it there: CREATE VIEW name AS SELECT ...; or run the query by itself.",
+        )
 
 
 def _bind_joins(
@@ -289,11 +301,11 @@ def _bind_joins(
         if aggregate is not None:
             refuse_aggregate(select, stream)
         outputs = stream_outputs(select, stream, outputs, drafts, distinct=distinct)
-    has_lifetimes = distinct or aggregate is not None or shared
-    inputs = tuple(item.as_written() for item in joins.inputs) if has_lifetimes else joins.inputs
+    has_lifetimes = distinct or aggregate is not None
+    can_share = joins.tree is None and all(item.is_shareable for item in joins.inputs)
+    is_written = has_lifetimes or (shared and can_share)
+    inputs = tuple(item.as_written() for item in joins.inputs) if is_written else joins.inputs
     if joins.tree is not None:
-        if shared:
-            refuse_shared_tree(select, joins.tree)
         refuse_endless(select, joins.tree, inputs)
         if has_lifetimes:
             what = "DISTINCT" if distinct else "an aggregate"

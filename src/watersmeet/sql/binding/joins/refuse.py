@@ -16,16 +16,6 @@ _CALLED = {
 }
 
 
-def refuse_shared_tree(select: Select, tree: JoinNode) -> None:
-    """Refuses a tree of joins in a shared dataflow."""
-    join = next(_CALLED[node.kind] for node in nodes(tree) if node.kind in _CALLED)
-    raise select.source.refuse(
-        f"a shared dataflow serves inner joins alone, and this is {join}",
-        find_word(select.source, select.span, "SELECT"),
-        "Run the query by itself: watersmeet run.",
-    )
-
-
 def refuse_late_answers(select: Select, tree: JoinNode, inputs: Sequence[Input], what: str) -> None:
     """Refuses DISTINCT and aggregates where an answer, or its end, may be known as late as it likes.
 

@@ -1,0 +1,1 @@
+"""Queries beside a shared dataflow: where each begins, and how it runs."""
