@@ -357,7 +357,7 @@ class Session:
         routing: str | None,
         limit: StateLimit | None = None,
     ) -> PhysicalPlan:
-        chosen = routing or (None if limit is None else "shares")  # of which `watersmeet size` says the limits
+        chosen = routing or (None if limit is None else "shares")  # what `watersmeet size` is about
         return plan_physical(query, self._partitions, statistics, chosen)
 
     def with_limit(self, options: RunOptions) -> RunOptions:
