@@ -14,7 +14,7 @@ from watersmeet.plan.routing.routing import Pipeline
 from watersmeet.query import Column, Stream
 from watersmeet.query.shared_dataflow import SharedDataflow
 from watersmeet.query.shared_dataflow_json import dataflow_from_json, dataflow_to_json
-from watersmeet.spark.jobs.checkpoint import _dataflow
+from watersmeet.spark.jobs.resume.record import resumed_dataflow
 from watersmeet.sql import bind_query
 
 COLUMNS = (Column("k", "bigint"), Column("ts", "timestamp"))
@@ -92,7 +92,7 @@ def test_a_pipeline_is_resumed_whether_or_not_its_streams_may_fall_idle_now(
         assert isinstance(routing, Pipeline)
         planned.append(routing.dataflow)
     kept, fresh = planned
-    resumed = _dataflow(kept, fresh)
+    resumed = resumed_dataflow(kept, fresh)
     assert resumed.streams[: len(kept.streams)] == kept.streams
     assert {name for tail in resumed.tails for name in tail.streams} <= {*resumed.streams}
     assert {one.streams for one in resumed.relations} == {fresh.tails[0].streams}

@@ -103,8 +103,7 @@ class Checkpoint:
                     "more, then it can be changed."
                 )
             raise ConfigurationError(refusal)
-        if moved := describe_moved(record.paths, paths):
-            raise ConfigurationError(moved)
+        _refuse_moved(record, paths)
         found = take_over(old.kept, plain, old.changed.predecessor if old.changed is not None else None)
         assert found.plan.predecessor is not None
         done = committed_batch(self._files)
@@ -141,8 +140,7 @@ class Checkpoint:
         )
 
     def _move(self, record: Record, resumed: Record, paths: Paths) -> None:
-        if moved := describe_moved(record.paths, paths):
-            raise ConfigurationError(moved)
+        _refuse_moved(record, paths)
         moved_in = replace(resumed, paths=paths, folder=self.folder)
         if moved_in != record:
             self._write(moved_in)
@@ -288,3 +286,8 @@ def describe_elsewhere(folder: str, made_in: str) -> str:
 def _said(reason: OSError | str) -> str:
     """What an error says, without the number of it."""
     return str(reason.strerror or reason) if isinstance(reason, OSError) else reason
+
+
+def _refuse_moved(record: Record, paths: Paths) -> None:
+    if moved := describe_moved(record.paths, paths):
+        raise ConfigurationError(moved)

@@ -54,11 +54,6 @@ def end_leftovers(spark: SparkSession) -> None:
         gateway.java_gateway_server.getCallbackClient().periodicCleanup()
 
 
-def _close_connections(gateway: Any, jvm: Any) -> None:
-    """Closes those that were idle at the call before this, too; a thread that needs one again opens it."""
-    gateway.java_gateway_server.getCallbackClient().periodicCleanup()
-
-
 def _end_monitors(gateway: Any, jvm: Any) -> None:
     """Ends the threads that look after workers, where the factory has no pool of them."""
     quiet = _empty_handler(gateway, jvm)

@@ -69,7 +69,7 @@ class Record:
             case Shares(hypercube) if len(self.identity.shares) == len(hypercube.shares):
                 return replace(fresh, hypercube=replace(hypercube, shares=self.identity.shares))
             case Pipeline(dataflow) | Rewrite(dataflow) if self.pipeline is not None:
-                return replace(fresh, dataflow=_dataflow(self.pipeline, dataflow))
+                return replace(fresh, dataflow=resumed_dataflow(self.pipeline, dataflow))
             case _:
                 return fresh
 
@@ -114,7 +114,7 @@ class Changed:
         )
 
 
-def _dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
+def resumed_dataflow(kept: SharedDataflow, fresh: SharedDataflow) -> SharedDataflow:
     """The joins the query was started with, under the query as it is now, whose streams may fall idle."""
     tails = (replace(fresh.tails[0], number=each.number, join=each.join) for each in kept.tails)
     relations = (replace(each, streams=fresh.tails[0].streams) for each in kept.relations)
