@@ -231,9 +231,9 @@ class MemoryWatch:
     def now(self) -> dict[str, int]:
         """Bytes of the driver, with its JVM, and of the largest worker."""
         processes = dict(_descendants(os.getpid()))
-        driver = _resident(os.getpid()) + sum(
-            _resident(p) for p, words in processes.items() if b"java" in words[0]
-        )
+        # There is one JVM; while it starts a process, it looks like two.
+        machines = [_resident(p) for p, words in processes.items() if b"java" in words[0]]
+        driver = _resident(os.getpid()) + max(machines, default=0)
         workers = [
             _resident(p) for p, words in processes.items() if words[2:3] and words[2].endswith(b"daemon")
         ]
