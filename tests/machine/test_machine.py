@@ -13,7 +13,7 @@ from watersmeet.serve import server
 
 pytestmark = pytest.mark.slow
 
-SCHEDULES, CHANGED, MANY = 300, 30, 10_000
+SCHEDULES, CHANGED, MANY = 300, 15, 10_000
 CHUNKS = 10  # tests that share them, one for each variant of a case
 KINDS = (
     "crash",
