@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watersmeet.kernel.columns.hash_index import Longs
+from watersmeet.kernel.shedding.bins import Floats, coarsened, totals_at
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, NEVER
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -54,19 +52,11 @@ class EndLedger:
 
     def kept_share(self, t: Longs) -> Floats:
         """For rows that arrive at these times, the share of what they could meet that is still there."""
-        numbers = sorted(self.bins)
-        if not numbers:
+        if not self.bins:
             return np.ones(len(t))
-        came, went = (np.array([self.bins[n][part] for n in numbers]) for part in (0, 1))
-        starts = np.array(numbers, np.float64) * self.width
-        edges = np.column_stack((starts, starts + self.width)).ravel()
-
-        def after(amounts: Floats) -> Floats:
-            total = np.cumsum(amounts)
-            steps = np.column_stack((total - amounts, total)).ravel()
-            return np.asarray(total[-1] - np.interp(t, edges, steps))
-
-        due, gone = after(came), after(went)
+        end = np.array([np.inf])
+        [before, all_came], [went_before, all_went] = totals_at(self.bins, self.width, t, end)
+        due, gone = all_came - before, all_went - went_before
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(due > 0, (due - gone) / due, 1.0)
         return np.clip(share, 0.0, 1.0)
@@ -94,9 +84,4 @@ class EndLedger:
     def _coarsen(self) -> None:
         """Bins twice as wide."""
         self.width *= 2
-        wider: dict[int, list[float]] = {}
-        for number, (came, went) in self.bins.items():
-            both = wider.setdefault(number // 2, [0.0, 0.0])
-            both[0] += came
-            both[1] += went
-        self.bins = wider
+        self.bins = coarsened(self.bins, 0.0)

@@ -23,17 +23,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from watersmeet.kernel.columns.hash_index import Longs
 from watersmeet.kernel.layout import InputLayout
+from watersmeet.kernel.shedding.bins import Floats, coarsened, totals_at
 from watersmeet.kernel.state.arrivals import Arrivals
 from watersmeet.kernel.tuning import DEFAULT_TUNING, Tuning
 from watersmeet.query import BEGINNING, Window
 
 INSTANTS = 16  # arrivals of an input in a step are taken to come at this many instants
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -73,19 +71,11 @@ class Ledger:
 
     def between(self, low: Longs, high: Longs) -> tuple[Floats, Floats]:
         """How many tuples with positions in [low, high) came, and how many of them went."""
-        numbers = sorted(self.bins)
-        arrived, gone = (np.array([self.bins[n][part] for n in numbers]) for part in (0, 1))
-        if not self.width or not numbers:
+        if not self.width or not self.bins:
+            arrived, gone = (np.array([each[part] for each in self.bins.values()]) for part in (0, 1))
             return np.full(len(low), arrived.sum()), np.full(len(low), gone.sum())
-        starts = np.array(numbers, np.float64) * self.width
-        edges = np.column_stack((starts, starts + self.width)).ravel()
-
-        def up_to(counts: Floats) -> Floats:
-            total = np.cumsum(counts)
-            steps = np.column_stack((total - counts, total)).ravel()
-            return np.asarray(np.interp(high, edges, steps) - np.interp(low, edges, steps))
-
-        came, went = up_to(arrived), up_to(gone)
+        [before, until], [went_before, went_until] = totals_at(self.bins, self.width, low, high)
+        came, went = until - before, went_until - went_before
         return np.maximum(came, 0), np.clip(went, 0, came)
 
     def snapshot(self) -> dict[str, Any]:
@@ -108,12 +98,7 @@ class Ledger:
     def _coarsen(self) -> None:
         """Bins twice as wide."""
         self.width *= 2
-        wider: dict[int, list[int]] = {}
-        for number, (came, gone) in self.bins.items():
-            both = wider.setdefault(number // 2, [0, 0])
-            both[0] += came
-            both[1] += gone
-        self.bins = wider
+        self.bins = coarsened(self.bins, 0)
 
 
 class Survival:
