@@ -111,7 +111,8 @@ class SharedBucket:
             self._keep_within(plan, bounds, after)
         yield from self.tails.release(before, after, self.counts)
         yield from self.tails.appear(new, self.counts)
-        self._keep_within(plan, self._bounds_of(plan, after, NEVER), after)
+        if self.limited is not None:
+            self._keep_within(plan, self._bounds_of(plan, after, NEVER), after)
 
     def _pieces(self, plan: SharedLevel, new: Mapping[str, Sequence[pa.RecordBatch]]) -> Iterator[Piece]:
         """The batch, by time where it is large beside the limit: it is never in the state as a whole then."""
